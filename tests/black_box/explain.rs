@@ -8,6 +8,13 @@ use gpusetup::ids::CheckId;
 use gpusetup_data::{error_codes, subjects};
 use serde_json::Value;
 
+/// What a run printed that succeeded.
+fn told(arguments: &[&str]) -> String {
+    let ran = run(arguments);
+    assert_eq!(ran.code, 0, "{arguments:?}: {}", ran.err);
+    ran.out
+}
+
 #[test]
 fn a_refusal_is_proved_from_published_facts() {
     let host = Tree::ubuntu_24_04();
@@ -38,18 +45,14 @@ fn a_refusal_is_proved_from_published_facts() {
 
 #[test]
 fn a_contradiction_names_both_sides() {
-    let ran =
-        Tree::ubuntu_24_04().run(&["plan", "--gpu", "h100", "--cuda", "13", "--driver", "535"]);
-    assert_eq!(ran.code, 4);
-    for part in [
-        "needs driver 580.65.06 or newer",
-        "because: driver 535",
-        "the request",
-        "try: gpusetup plan ",
-        "  # fits: ",
-    ] {
-        assert!(ran.err.contains(part), "{part} is missing: {}", ran.err);
-    }
+    let host = Tree::ubuntu_24_04();
+    let ran = host.run(&["plan", "--gpu", "h100", "--cuda", "13", "--driver", "535"]);
+    insta::assert_snapshot!(host.typed_in_it(ran.refusal(4)), @"
+    error: CUDA 13.5.0 does not fit: it needs driver 580.65.06 or newer, not 535.309.01 (GS707)
+    because: CUDA 13.5.0 needs driver 580.65.06 or newer (nvcc of the nvidia-cuda-nvcc and cuda-toolkit wheels; version_13.5.0.json of CUDA 13.5.0; 2 more)
+    because: driver 535.309.01 is the newest requested driver that fits (the request)
+    try: gpusetup plan --gpu h100 --driver 535 --cuda 12.2.2  # fits: driver 535.309.01 (proprietary modules) + CUDA 12.2.2 + cuDNN 9.28.0.42
+    ");
 }
 
 #[test]
@@ -65,24 +68,33 @@ fn what_fits_is_explained_too() {
 
 #[test]
 fn checks_and_exit_codes_are_explained() {
-    let refused = run(&["explain", "gs906"]);
-    assert!(
-        refused.code == 0 && refused.out.contains("WSL2") && refused.out.contains("/dev/dxg"),
-        "{}",
-        refused.out
-    );
-    let ran = run(&["explain", "GS201"]);
-    assert!(
-        ran.code == 0 && ran.out.contains("nouveau is blacklisted"),
-        "{}",
-        ran.out
-    );
-    let ran = run(&["explain", "exit", "5"]);
-    assert!(
-        ran.code == 0 && ran.out.contains("Secure Boot"),
-        "{}",
-        ran.out
-    );
+    insta::assert_snapshot!(told(&["explain", "gs906"]), @"
+    GS906 WSL2 uses the driver of Windows
+      means     under WSL2 Windows provides the driver; do not install one inside
+                WSL2
+      reads     on WSL2: /dev/dxg, /usr/lib/wsl/lib, the installed driver,
+                /etc/ld.so.cache
+      look now  gpusetup doctor GS906
+      do        leave the driver out
+                  gpusetup plan --profile toolkit
+    ");
+    insta::assert_snapshot!(told(&["explain", "GS201"]), @"
+    GS201 nouveau is blacklisted and bound to no GPU
+      means     nouveau is bound to a GPU, or will be after the next boot: NVIDIA's
+                driver needs nouveau blacklisted, also in the initramfs
+      reads     the kernel driver bound to each GPU, modprobe's configuration, each
+                kernel's initramfs
+      follows   possibly from GS603
+      look now  gpusetup doctor GS201
+      do        blacklist nouveau, then reboot
+                  sudo gpusetup doctor --fix
+                  sudo reboot
+    ");
+    insta::assert_snapshot!(told(&["explain", "exit", "5"]), @"
+    exit code 5
+      means     manual action is required first: Secure Boot, mixed installs, a busy
+                device, disk space; or a plan or lock file was made for another host
+    ");
     for bad in [
         &["explain", "GS000"][..],
         &["explain", "exit", "99"],
@@ -173,29 +185,20 @@ fn error_numbers_are_explained_by_number_and_by_name() {
 
 #[test]
 fn a_number_alone_may_mean_several_things() {
-    let ran = run(&["explain", "802"]);
-    assert_eq!(ran.code, 2);
-    assert!(
-        ran.err.contains("try: gpusetup explain error 802") && !ran.err.contains("xid"),
-        "{}",
-        ran.err
-    );
-    let several = run(&["explain", "8"]);
-    for command in [
-        "try: gpusetup explain xid 8",
-        "try: gpusetup explain exit 8",
-    ] {
-        assert!(several.err.contains(command), "{}", several.err);
-    }
-    let option = run(&["explain", "--unattended"]);
-    assert!(
-        option.code == 2
-            && option
-                .err
-                .contains("try: gpusetup explain option unattended"),
-        "{}",
-        option.err
-    );
+    insta::assert_snapshot!(run(&["explain", "802"]).refusal(2), @"
+    error: cannot explain `802`
+    try: gpusetup explain error 802  # an error of CUDA or a library
+    ");
+    insta::assert_snapshot!(run(&["explain", "8"]).refusal(2), @"
+    error: cannot explain `8`
+    try: gpusetup explain error 8  # an error of CUDA or a library
+    try: gpusetup explain xid 8  # an error of the driver
+    try: gpusetup explain exit 8  # an exit code
+    ");
+    insta::assert_snapshot!(run(&["explain", "--unattended"]).refusal(2), @"
+    error: explain has no option --unattended
+    try: gpusetup explain option unattended
+    ");
 }
 
 #[test]
@@ -387,24 +390,34 @@ fn the_database_is_browsed() {
     );
     let ran = run(&["db", "list", "gpus", "--for", "b200"]);
     assert!(ran.out.contains("10de:2901"), "{}", ran.out);
-    let ran = run(&["db", "list", "companions"]);
-    assert!(
-        ran.out.contains("Fabric Manager") && ran.out.contains("nvidia-imex.service"),
-        "{}",
-        ran.out
-    );
-    let ran = run(&["db", "list", "companions", "--for", "b200"]);
-    assert!(
-        ran.out.contains("nvlsm") && !ran.out.contains("imex"),
-        "{}",
-        ran.out
-    );
-    let ran = run(&["db", "show", "p100"]);
-    assert!(
-        ran.out.contains("capability 6.0") && ran.out.contains("580"),
-        "{}",
-        ran.out
-    );
+    insta::assert_snapshot!(told(&["db", "list", "companions"]), @"
+    COMPANION       TITLE              VERSION       UNITS                         WHAT IT DOES
+    fabric-manager  Fabric Manager     the driver's  nvidia-fabricmanager.service  starts and manages the NVSwitches that join the GPUs of a host
+    imex            IMEX               the driver's  nvidia-imex.service           shares memory between the hosts of an NVLink domain
+    nvlsm           nvlsm              its own       -                             manages the NVLink subnet of NVSwitches that are reached through InfiniBand functions
+    dcgm            DCGM               its own       nvidia-dcgm.service           monitors and tests GPUs, for dcgmi and for exporters of metrics
+    gds             GPUDirect Storage  its own       -                             moves data between storage and the memory of GPUs (nvidia-fs)
+    peermem         nvidia-peermem     the driver's  -                             lets RDMA adapters reach the memory of GPUs where DMA-BUF cannot
+    ");
+    insta::assert_snapshot!(told(&["db", "list", "companions", "--for", "b200"]), @"
+    COMPANION       TITLE           VERSION       UNITS                         WHAT IT DOES
+    fabric-manager  Fabric Manager  the driver's  nvidia-fabricmanager.service  starts and manages the NVSwitches that join the GPUs of a host
+    nvlsm           nvlsm           its own       -                             manages the NVLink subnet of NVSwitches that are reached through InfiniBand functions
+    ");
+    insta::assert_snapshot!(told(&["db", "show", "p100"]), @"
+    Tesla P100-PCIE-12GB [10de:15f7]
+      board     Pascal (chip GP100); data centre; PCIe; 12 GB
+      compute   capability 6.0 (sm_60)
+      driver    branches 367 to 580; newest production: 570.211.01; newest
+                long-term: 580.178.04
+      modules   proprietary
+      cuda      8.0 to 12.9.2
+      try       gpusetup plan --gpu p100
+                gpusetup db list drivers --for p100
+                gpusetup db list cuda --for p100
+      source    supported-gpus.json of driver 615.71.09: Ubuntu package
+                nvidia-kernel-common-615 (and 4 more, with -v)
+    ");
     assert_eq!(run(&["db", "show", "h1000"]).code, 2);
 }
 
@@ -426,11 +439,10 @@ fn the_manual_has_a_page_for_each_command() {
         assert!(folder.path().join(file).is_file(), "{file}");
     }
     let wrong = run(&["man", "paln"]);
-    assert!(
-        wrong.code == 2 && wrong.err.contains("gpusetup has facts, plan"),
-        "{}",
-        wrong.err
-    );
+    insta::assert_snapshot!(wrong.refusal(2), @"
+    error: there is no manual page for `paln`
+    hint: gpusetup has facts, plan, apply, resume, rollback, uninstall, list, use, status, reboot-required, doctor, explain, db, cache, prune, mig, container, bundle, self, completions, man
+    ");
 }
 
 /// The first cells of a list.
@@ -704,23 +716,29 @@ fn a_framework_that_cannot_be_served_is_told_with_what_is_near() {
     let refused = |framework: &str| {
         let ran = host.run(&["plan", "--gpu", "h100", "--for", framework]);
         // A name that no framework has is a typo, a version that none has is not.
-        assert_eq!(
-            ran.code,
-            if framework.contains("==") { 4 } else { 2 },
-            "{framework}: {}",
-            ran.out
-        );
-        ran.err
+        let code = if framework.contains("==") { 4 } else { 2 };
+        host.typed_in_it(ran.refusal(code))
     };
-    assert!(refused("torch==2.99").contains("2.14"));
-    assert!(refused("torch==1.0").contains("1.10"));
-    assert!(refused("torchh").contains("did you mean torch?"));
+    insta::assert_snapshot!(refused("torch==2.99"), @"
+    error: PyTorch 2.99 is not known (--for)
+    hint: known versions: 2.15, 2.14, 2.13, 2.12.1, 2.12.0
+    try: gpusetup db list frameworks
+    ");
+    insta::assert_snapshot!(refused("torch==1.0"), @"
+    error: PyTorch 1.0 is not known (--for)
+    hint: known versions: 1.12, 1.11, 1.10, 1.9, 1.8
+    try: gpusetup db list frameworks
+    ");
+    insta::assert_snapshot!(refused("torchh"), @"
+    error: no framework is called `torchh` (--for); did you mean torch?
+    try: gpusetup plan --gpu h100 --for torch
+    try: gpusetup db list frameworks
+    ");
     let ran = host.run(&["plan", "--gpu", "b200", "--for", "torch==2.6"]);
-    assert!(
-        ran.code == 4 && ran.err.contains("supports NVIDIA B200"),
-        "{}",
-        ran.err
-    );
+    insta::assert_snapshot!(host.typed_in_it(ran.refusal(4)), @"
+    error: no build of PyTorch 2.6 supports NVIDIA B200 (compute capability 10.0). Supported: 5.0 to 9.0 (CUDA 12.4), 5.0 to 9.0 (CUDA 12.6), 3.7 to 9.0 (CUDA 11.8)
+    try: gpusetup plan --gpu b200 --for torch==2.15  # fits: driver 595.91.07 (open modules) + CUDA 13.2.1 + cuDNN 9.26.1.1
+    ");
     let ran = host.run(&[
         "plan",
         "--gpu",
@@ -730,13 +748,11 @@ fn a_framework_that_cannot_be_served_is_told_with_what_is_near() {
         "--for",
         "torch==2.14",
     ]);
-    assert_eq!(ran.code, 4);
-    assert!(
-        ran.err.contains("different major versions of CUDA")
-            && ran.err.contains("tf==2.4 needs CUDA 11"),
-        "{}",
-        ran.err
-    );
+    insta::assert_snapshot!(host.typed_in_it(ran.refusal(4)), @"
+    error: the frameworks need different major versions of CUDA: tf==2.4 needs CUDA 11; torch==2.14 needs CUDA 13 or 12
+    hint: plan for one of them, and run the others in a container
+    try: gpusetup plan --gpu h100 --for torch==2.14  # fits: driver 595.99.02 (open modules) + CUDA 13.0.3 + cuDNN 9.24.1.1
+    ");
 }
 
 #[test]
@@ -810,12 +826,11 @@ fn what_is_not_known_has_one_exit_code() {
         );
     }
     let long = host.run(&["explain", "the fan of this machine makes noises"]);
-    assert!(
-        long.err.contains("messages and errors that gpusetup knows")
-            && long.err.contains("open an issue"),
-        "{}",
-        long.err
-    );
+    insta::assert_snapshot!(host.typed_in_it(long.refusal(2)).replace(char::is_numeric, ""), @"
+    error: none of the  messages and errors that gpusetup knows is in `the fan of this machine makes noises`
+    hint: open an issue at the project with the whole text and the cause, once you know it
+    try: gpusetup doctor  # examines this host itself
+    ");
     let file = host.path().join("odd.log");
     std::fs::write(&file, "the fan of this machine makes noises\n").expect("written");
     let ran = host.run(&["explain", &file.to_string_lossy()]);
@@ -837,29 +852,25 @@ fn what_is_no_text_says_so() {
         .expect("mkfifo");
     assert!(pipe.success());
     std::fs::write(path("empty.log"), "\n").expect("written");
-    for (subject, sentence) in [
-        (path("etc"), "it is a directory"),
-        (path("pipe"), "it is a pipe"),
-        (path("none"), "No such file or directory"),
-        ("none.log".to_owned(), "No such file or directory"),
-        (path("empty.log"), "is empty"),
-        (" ".to_owned(), "the subject is empty"),
-    ] {
-        let ran = host.run(&["explain", &subject]);
-        assert!(
-            ran.code == 2 && ran.err.contains(sentence),
-            "{subject}: {} {}{}",
-            ran.code,
-            ran.out,
-            ran.err
-        );
-    }
+    let refused = [
+        path("etc"),
+        path("pipe"),
+        path("none"),
+        "none.log".to_owned(),
+        path("empty.log"),
+        " ".to_owned(),
+    ]
+    .map(|subject| host.typed_in_it(host.run(&["explain", &subject]).refused(2)));
+    insta::assert_snapshot!(refused.join("\n"), @"
+    error: cannot read /etc: it is a directory, not a regular file
+    error: cannot read /pipe: it is a pipe, not a regular file
+    error: cannot read /none: No such file or directory (os error 2)
+    error: cannot read none.log: No such file or directory (os error 2)
+    error: /empty.log is empty: there is nothing to explain
+    error: there is nothing to explain: the subject is empty
+    ");
     let ran = run_with_input(&["explain", "-"], "");
-    assert!(
-        ran.code == 2 && ran.err.contains("standard input is empty"),
-        "{}",
-        ran.err
-    );
+    insta::assert_snapshot!(ran.refused(2), @"error: standard input is empty: there is nothing to explain");
 }
 
 /// What a release is, needs no GPU. That it is not known is said with what is.
@@ -905,22 +916,16 @@ fn a_release_is_described_without_a_gpu() {
         );
     }
     let ran = host.run(&["explain", "cuda", "99", "--gpu", "h100"]);
-    assert!(
-        ran.code == 2 && ran.err.contains("the newest is "),
-        "{}",
-        ran.err
-    );
+    insta::assert_snapshot!(ran.refusal(2), @"
+    error: the database has no CUDA 99; the newest is 13.5.0
+    try: gpusetup db list cuda
+    ");
     let ran = host.run(&["explain", "torch==99"]);
-    assert!(
-        ran.code == 2 && ran.err.contains("PyTorch 99 is not known"),
-        "{}",
-        ran.err
-    );
-    assert!(
-        ran.err.contains("known versions: 2.") && ran.err.contains(", 1."),
-        "{}",
-        ran.err
-    );
+    insta::assert_snapshot!(ran.refusal(2), @"
+    error: PyTorch 99 is not known
+    hint: known versions: 2.15, 2.14, 2.13, 2.12.1, 2.12.0, 2.11, 2.10, 2.9, 2.8, 2.7, 2.6, 2.5, 2.4, 2.3, 2.2, 2.1, 2.0, 1.13, 1.12, 1.11, 1.10, 1.9, 1.8
+    try: gpusetup explain torch
+    ");
 }
 
 #[test]
@@ -950,15 +955,17 @@ fn a_framework_is_explained_for_the_gpus_that_are_named() {
 
 #[test]
 fn an_option_is_explained_for_each_command() {
-    let output = run(&["explain", "option", "reboot"]).out;
-    assert!(
-        output.starts_with("--reboot Who reboots the host"),
-        "{output}"
-    );
-    assert!(
-        output.contains("if-needed (gpusetup plan)") && output.contains("never (gpusetup apply"),
-        "{output}"
-    );
+    insta::assert_snapshot!(told(&["explain", "option", "reboot"]), @"
+    --reboot Who reboots the host when required: you, gpusetup, or external tooling
+      values    never (You), if-needed (gpusetup, at most twice), external (External
+                tooling)
+      default   if-needed (gpusetup plan)
+      default   never (gpusetup apply, resume, rollback, uninstall, use, doctor, mig
+                apply)
+      also as   GPUSETUP_REBOOT
+      of        gpusetup plan, apply, resume, rollback, uninstall, use, doctor, mig
+                apply
+    ");
 }
 
 #[test]
