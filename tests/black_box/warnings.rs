@@ -1,15 +1,8 @@
 //! What `plan` warns of beside its steps, and what a request that cannot be is answered with.
 
-use crate::common::{Tree, run, run_with_input};
+use crate::common::{Tree, run, run_with_input, warnings};
 use serde_json::{Value, json};
 use std::fs::File;
-
-fn warnings(plan: &Value, check: &str) -> Vec<String> {
-    let all = plan["warnings"].as_array().expect("warnings").iter();
-    all.filter(|w| w["check"] == check)
-        .map(|w| w["text"].as_str().expect("a text").to_owned())
-        .collect()
-}
 
 #[test]
 fn a_configuration_that_keeps_the_module_out_is_found_before_the_install() {
@@ -174,15 +167,7 @@ fn a_driver_of_unknown_origin_is_not_installed_over_without_a_word() {
         warnings(&plan, "GS409")
     };
     assert_eq!(planned(&[]), [""; 0], "it is kept");
-    let [text] = planned(&["--upgrade"]).try_into().expect("one warning");
-    assert!(
-        text.contains("how driver 535.104.05 was installed (/usr/lib/x86_64-linux-gnu/libcuda.so"),
-        "{text}"
-    );
-    assert!(
-        text.contains("would be installed over it. Remove it first"),
-        "{text}"
-    );
+    insta::assert_snapshot!(planned(&["--upgrade"]).join("\n"), @"it is unknown how driver 535.104.05 was installed (/usr/lib/x86_64-linux-gnu/libcuda.so.535.104.05), so gpusetup cannot tell which files to remove; 595.99.02 would be installed over it. Remove it first, the way it was installed: leftover files of one driver break the other");
 }
 
 #[test]
@@ -199,15 +184,16 @@ fn a_gpu_that_is_left_out_is_shown_so() {
         "assumed:0",
     ];
     let ran = run(&two);
-    let lines = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        lines.contains("[10de:2330], compute capability 9.0, left out (--leave-out) GPU 1"),
-        "{lines}"
-    );
-    assert!(
-        lines.contains("--leave-out BUS_ID # on that host; BUS_ID is the address of NVIDIA H100"),
-        "{lines}"
-    );
+    let (gpus, _) = ran.out.split_once("\nChoice").expect("a choice");
+    let (_, gpus) = gpus.split_once("\n\n").expect("the host");
+    insta::assert_snapshot!(gpus, @"
+    Host    Ubuntu 24.04 LTS, kernel 6.8.0-134-generic, x86_64
+    GPU 0   NVIDIA H100 80GB HBM3 [10de:2330], compute capability 9.0, left out
+            (--leave-out)
+    GPU 1   NVIDIA A100-SXM4-40GB [10de:20b0], compute capability 8.0, assumed
+            (--gpu)
+    ");
+    insta::assert_snapshot!(ran.out.lines().last().expect("a line"), @"Next: sudo gpusetup apply --leave-out BUS_ID  # on that host; BUS_ID is the address of NVIDIA H100 80GB HBM3 there");
     let none = run(&[
         "plan",
         "--os",
@@ -217,18 +203,10 @@ fn a_gpu_that_is_left_out_is_shown_so() {
         "--leave-out",
         "assumed:0",
     ]);
-    assert_eq!(none.code, 9);
-    assert!(
-        none.err.contains("--leave-out leaves no GPU to plan for"),
-        "{}",
-        none.err
-    );
-    assert!(
-        none.err
-            .contains("try: gpusetup plan --os ubuntu-24.04 --gpu h100  # with all GPUs\n"),
-        "{}",
-        none.err
-    );
+    insta::assert_snapshot!(none.refusal(9), @"
+    error: --leave-out leaves no GPU to plan for
+    try: gpusetup plan --os ubuntu-24.04 --gpu h100  # with all GPUs
+    ");
 }
 
 #[test]
@@ -266,100 +244,82 @@ fn an_offline_plan_names_the_downloads_that_are_missing() {
 
 #[test]
 fn every_refusal_leads_to_a_command() {
-    for (arguments, sentence, attempt) in [
-        (&["--dry-run"][..], "is the dry run", "gpusetup plan"),
-        (
-            &["plan", "--os", "nosuch-1"],
-            "no distribution",
-            "gpusetup db list systems",
-        ),
-        (
-            &["plan", "--os", "ubuntu-24.04", "--root", "/"],
-            "each name a host",
-            "gpusetup plan --os ubuntu-24.04",
-        ),
-        (
-            &["plan", "--os", "ubuntu-24.04", "--gpu", "quadro"],
-            "is a brand",
-            "gpusetup db list gpus --for quadro",
-        ),
-        (
-            &[
-                "plan",
-                "--os",
-                "ubuntu-24.04",
-                "--gpu",
-                "h100",
-                "--for",
-                "nosuch",
-            ],
+    let refused = [
+        &["--dry-run"][..],
+        &["plan", "--os", "nosuch-1"],
+        &["plan", "--os", "ubuntu-24.04", "--root", "/"],
+        &["plan", "--os", "ubuntu-24.04", "--gpu", "quadro"],
+        &[
+            "plan",
+            "--os",
+            "ubuntu-24.04",
+            "--gpu",
+            "h100",
             "--for",
-            "gpusetup db list frameworks",
-        ),
-        (
-            &[
-                "plan",
-                "--os",
-                "ubuntu-24.04",
-                "--gpu",
-                "h100",
-                "--with",
-                "nosuch",
-            ],
+            "nosuch",
+        ],
+        &[
+            "plan",
+            "--os",
+            "ubuntu-24.04",
+            "--gpu",
+            "h100",
             "--with",
-            "gpusetup db list add-ons",
-        ),
-        (
-            &[
-                "plan",
-                "--os",
-                "ubuntu-24.04",
-                "--gpu",
-                "h100",
-                "--leave-out",
-                "x",
-            ],
+            "nosuch",
+        ],
+        &[
+            "plan",
+            "--os",
+            "ubuntu-24.04",
+            "--gpu",
+            "h100",
             "--leave-out",
-            "gpusetup facts",
-        ),
-        (
-            &[
-                "plan",
-                "--os",
-                "ubuntu-24.04",
-                "--gpu",
-                "h100",
-                "--driver",
-                "580-opne",
-            ],
+            "x",
+        ],
+        &[
+            "plan",
+            "--os",
+            "ubuntu-24.04",
+            "--gpu",
+            "h100",
             "--driver",
-            "gpusetup db list drivers",
-        ),
-        (
-            &["plan", "--cudnn", "8", "--cudnn", "9"],
-            "only once",
-            "gpusetup plan --cudnn 9",
-        ),
-        (
-            &["explain", "rtx 6000"],
-            "could be any of",
-            "gpusetup db list gpus --for 'rtx 6000'",
-        ),
-        (
-            &["explain", "mi300x"],
-            "is a GPU of AMD",
-            "gpusetup db list gpus",
-        ),
-    ] {
+            "580-opne",
+        ],
+        &["plan", "--cudnn", "8", "--cudnn", "9"],
+        &["explain", "rtx 6000"],
+        &["explain", "mi300x"],
+    ]
+    .map(|arguments| {
         let ran = run(arguments);
-        assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.err);
-        assert!(ran.err.contains(sentence), "{arguments:?}: {}", ran.err);
-        assert!(
-            ran.err.contains(&format!("try: {attempt}")),
-            "{arguments:?}: {}",
-            ran.err
-        );
-    }
+        let mut lines: Vec<_> = ran.refusal(2).lines().collect();
+        lines.retain(|line| line.starts_with("error: ") || line.starts_with("try: "));
+        lines.join("\n")
+    });
+    insta::assert_snapshot!(refused.join("\n"), @"
+    error: `gpusetup plan` is the dry run: it changes nothing
+    try: gpusetup plan
+    error: --os: no distribution is called `nosuch`; known are almalinux, amzn, azurelinux, centos, debian, fedora, ol, opensuse-leap, rhel, rocky, sles, ubuntu
+    try: gpusetup db list systems
+    error: --os and --root each name a host; use one of them
+    try: gpusetup plan --os ubuntu-24.04
+    try: gpusetup plan --root /
+    error: --gpu quadro: `quadro` is a brand of GPUs with different needs; add the model, such as `tesla t4`
+    try: gpusetup db list gpus --for quadro
+    error: no framework is called `nosuch` (--for)
+    try: gpusetup db list frameworks
+    error: no add-on is called `nosuch` (--with)
+    try: gpusetup db list add-ons
+    error: no GPU has the bus address x (--leave-out)
+    try: gpusetup facts
+    error: --driver: `580-opne` is not a driver version (such as 580.95.05): unexpected '-' at character 4
+    try: gpusetup db list drivers
+    error: --cudnn can be given only once
+    try: gpusetup plan --cudnn 9
+    error: `rtx 6000` could be any of 8 GPUs, which need different plans: NVIDIA RTX PRO 6000 Blackwell Workstation Edition (10de:2bb1, compute capability 12.0), NVIDIA RTX 6000 Ada Generation (10de:26b1, compute capability 8.9), Quadro RTX 6000 (10de:1e30, compute capability 7.5); add what tells them apart, or name one by its id
+    try: gpusetup db list gpus --for 'rtx 6000'
+    error: `mi300x` is a GPU of AMD; gpusetup supports NVIDIA GPUs only
+    try: gpusetup db list gpus
+    ");
     assert_eq!(
         run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100 x 8"]).code,
         0
@@ -395,9 +355,11 @@ fn a_driver_and_its_modules_can_be_named_together() {
         named(&["--driver", "580-proprietary"])["modules"],
         "proprietary"
     );
-    let ran = ask(&["--driver", "580-open", "--modules", "proprietary"]);
-    assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("contradict each other"), "{}", ran.err);
+    let said = ask(&["--driver", "580-open", "--modules", "proprietary"]);
+    insta::assert_snapshot!(said.refusal(2), @"
+    error: --driver 580-open and --modules proprietary contradict each other
+    try: gpusetup plan --os ubuntu-24.04 --driver 580-open
+    ");
 }
 
 #[test]
@@ -425,11 +387,8 @@ fn a_driver_that_stays_is_compared_with_the_toolkit_and_with_what_is_loaded() {
         "550.54.14",
         &["--profile", "toolkit", "--cuda", "13.0"],
     );
-    let not_run = not_run.expect("a warning");
-    assert!(
-        loaded.is_none() && not_run.contains("; --cuda 12.4.1 gets one that it runs"),
-        "{not_run}"
-    );
+    assert_eq!(loaded, None);
+    insta::assert_snapshot!(not_run.expect("a warning"), @"the driver 550.54.14 stays, and programs of CUDA 13.0.3 do not run on it: they need driver 580.65.06 or newer; --cuda 12.4.1 gets one that it runs");
     assert_eq!(
         warned(
             "550.54.14",
@@ -440,11 +399,9 @@ fn a_driver_that_stays_is_compared_with_the_toolkit_and_with_what_is_loaded() {
     );
     for more in [&["--profile", "toolkit"][..], &[]] {
         let (loaded, _) = warned("580.95.05", "550.54.14", more);
-        let loaded = loaded.expect("a warning");
-        assert!(
-            loaded.contains("the kernel modules of 550.54.14 are loaded: CUDA programs fail"),
-            "{loaded}"
-        );
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(loaded.expect("a warning"), @"driver 580.95.05 is installed, but the kernel modules of 550.54.14 are loaded: CUDA programs fail until the next boot (sudo reboot)");
+        }
     }
     assert_eq!(
         warned("580.95.05", "580.95.05", &["--profile", "toolkit"]),
