@@ -137,32 +137,22 @@ fn dcgm_comes_from_nvidias_repository_and_is_started() {
 
 #[test]
 fn dcgm_that_cannot_be_had_is_refused_with_the_reason() {
-    for (os, gpu, more, parts) in [
-        (
-            "ubuntu-26.04",
-            "a100",
-            vec![],
-            vec!["ubuntu2404", "Ubuntu 26.04"],
-        ),
-        (
-            "debian-13",
-            "a100",
-            vec!["--method", "repository"],
-            vec!["debian12", "Debian"],
-        ),
-        (
-            "ubuntu-22.04",
-            "gtx 780",
-            vec!["--driver", "390"],
-            vec!["450"],
-        ),
-    ] {
-        let ran = run(&wish(os, gpu, &more));
-        assert_eq!(ran.code, 2, "{os}: {}", ran.err);
-        for part in [&["DCGM", "--with dcgm"], &parts[..]].concat() {
-            assert!(ran.err.contains(part), "{part}: {}", ran.err);
-        }
-    }
+    let refused = [
+        ("ubuntu-26.04", "a100", &[][..]),
+        ("debian-13", "a100", &["--method", "repository"]),
+        ("ubuntu-22.04", "gtx 780", &["--driver", "390"]),
+    ]
+    .map(|(os, gpu, more)| run(&wish(os, gpu, more)).refusal(2).to_owned());
+    insta::assert_snapshot!(refused.join("\n"), @"
+    error: DCGM cannot be installed (--with dcgm): gpusetup knows packages of it for amzn2023, debian12, opensuse15, rhel8, rhel9, sles15, ubuntu2204, ubuntu2404, and none of these repositories is for Ubuntu 26.04 LTS
+    try: gpusetup plan --os ubuntu-26.04 --gpu a100 --profile driver  # without it
+
+    error: DCGM cannot be installed (--with dcgm): gpusetup knows packages of it for amzn2023, debian12, opensuse15, rhel8, rhel9, sles15, ubuntu2204, ubuntu2404, and none of these repositories is for Debian 13 (trixie)
+    try: gpusetup plan --os debian-13 --gpu a100 --profile driver --method repository  # without it
+
+    error: DCGM cannot be installed (--with dcgm): it needs driver branch 450 or newer, not 390.157
+    try: gpusetup plan --os ubuntu-22.04 --gpu 'gtx 780' --driver 390 --profile driver  # without it
+    ");
     let versioned = run(&[
         "plan",
         "--os",
@@ -172,12 +162,10 @@ fn dcgm_that_cannot_be_had_is_refused_with_the_reason() {
         "--with",
         "dcgm==4.5",
     ]);
-    assert_eq!(versioned.code, 2, "{}", versioned.err);
-    assert!(
-        versioned.err.contains("DCGM") && versioned.err.contains("--with dcgm"),
-        "{}",
-        versioned.err
-    );
+    insta::assert_snapshot!(versioned.refusal(2), @"
+    error: DCGM 4.5 was requested (--with), but gpusetup installs the version that the repository has
+    try: gpusetup plan --os ubuntu-24.04 --gpu a100 --with dcgm  # in the version of the repository
+    ");
     let unknown = run(&[
         "plan",
         "--os",
@@ -187,11 +175,11 @@ fn dcgm_that_cannot_be_had_is_refused_with_the_reason() {
         "--with",
         "dcgmi",
     ]);
-    assert!(
-        unknown.err.contains("known add-ons: ") && unknown.err.contains("dcgm"),
-        "{}",
-        unknown.err
-    );
+    insta::assert_snapshot!(unknown.refusal(2), @"
+    error: no add-on is called `dcgmi` (--with)
+    hint: known add-ons: cudss, cusparselt, cutensor, nccl, nvshmem, tensorrt, dcgm, gds, peermem
+    try: gpusetup db list add-ons
+    ");
 }
 
 #[test]
@@ -240,13 +228,10 @@ fn a_plan_without_a_driver_leaves_dcgm_out_with_a_line() {
         "--with",
         "dcgm",
     ]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(
-        ran.out
-            .contains("Set up DCGM (left out: this plan chooses no driver)"),
-        "{}",
-        ran.out
-    );
+    assert_eq!(said.code, 0, "{}", said.err);
+    let mut lines: Vec<_> = said.out.lines().collect();
+    lines.retain(|line| line.contains("DCGM"));
+    insta::assert_snapshot!(lines.join("\n").trim(), @"companions        Set up DCGM (left out: this plan chooses no driver)");
 }
 
 #[test]
@@ -429,62 +414,40 @@ fn gpudirect_storage_on_a_geforce_is_warned_of() {
 
 #[test]
 fn gpudirect_storage_that_cannot_work_is_refused_with_the_reason() {
-    for (os, gpu, more, parts) in [
-        (
-            "ubuntu-22.04",
-            "v100",
-            vec![],
-            vec!["open kernel modules", "proprietary"],
-        ),
-        (
-            "ubuntu-22.04",
-            "a100",
-            vec!["--modules", "proprietary"],
-            vec!["open kernel modules", "--with gds --modules open  #"],
-        ),
-        (
-            "ubuntu-22.04",
-            "a100",
-            vec!["--method", "runfile"],
-            vec![
-                "not from packages",
-                "--with gds  # with a driver from packages",
-            ],
-        ),
-        ("ubuntu-22.04", "a100", vec!["--driver", "470"], vec!["535"]),
-        ("sles-15", "a100", vec![], vec!["rhel9", "ubuntu2404"]),
-        (
-            "debian-12",
-            "a100",
-            vec!["--method", "repository"],
-            vec!["rhel9", "Debian"],
-        ),
-    ] {
-        let ran = run(&[
-            &[
-                "plan",
-                "--os",
-                os,
-                "--gpu",
-                gpu,
-                "--profile",
-                "driver",
-                "--with",
-                "gds",
-            ],
-            &more[..],
-        ]
-        .concat());
-        assert_eq!(ran.code, 2, "{os} {gpu}: {}", ran.err);
-        for part in [
-            &["GPUDirect Storage", "--with gds", "without it"],
-            &parts[..],
-        ]
-        .concat()
-        {
-            assert!(ran.err.contains(part), "{os} {gpu}: {part}: {}", ran.err);
-        }
-    }
+    let refused = [
+        ("ubuntu-22.04", "v100", &[][..]),
+        ("ubuntu-22.04", "a100", &["--modules", "proprietary"]),
+        ("ubuntu-22.04", "a100", &["--method", "runfile"]),
+        ("ubuntu-22.04", "a100", &["--driver", "470"]),
+        ("sles-15", "a100", &[]),
+        ("debian-12", "a100", &["--method", "repository"]),
+    ]
+    .map(|(os, gpu, more)| {
+        let wish = ["--profile", "driver", "--with", "gds"];
+        let said = run(&[&["plan", "--os", os, "--gpu", gpu], &wish[..], more].concat());
+        said.refusal(2).to_owned()
+    });
+    insta::assert_snapshot!(refused.join("\n"), @"
+    error: GPUDirect Storage needs the open kernel modules (--with gds), but driver 580.178.04 has the proprietary ones here
+    try: gpusetup plan --os ubuntu-22.04 --gpu v100 --profile driver  # without it
+
+    error: GPUDirect Storage needs the open kernel modules (--with gds), but driver 595.99.02 has the proprietary ones here
+    try: gpusetup plan --os ubuntu-22.04 --gpu a100 --profile driver --modules proprietary  # without it
+    try: gpusetup plan --os ubuntu-22.04 --gpu a100 --profile driver --with gds --modules open  # with those kernel modules
+
+    error: GPUDirect Storage cannot be installed (--with gds): its packages depend on packages of the driver, but driver 595.99.02 is not from packages
+    try: gpusetup plan --os ubuntu-22.04 --gpu a100 --profile driver --with gds  # with a driver from packages
+    try: gpusetup plan --os ubuntu-22.04 --gpu a100 --profile driver --method runfile  # without it
+
+    error: GPUDirect Storage cannot be installed (--with gds): it needs driver branch 535 or newer, not 470.256.02
+    try: gpusetup plan --os ubuntu-22.04 --gpu a100 --driver 470 --profile driver  # without it
+
+    error: GPUDirect Storage cannot be installed (--with gds): gpusetup knows packages of it for amzn2023, rhel8, rhel9, ubuntu2204, ubuntu2404, and none of these repositories is for SUSE Linux Enterprise Server 15
+    try: gpusetup plan --os sles-15 --gpu a100 --profile driver  # without it
+
+    error: GPUDirect Storage cannot be installed (--with gds): gpusetup knows packages of it for amzn2023, rhel8, rhel9, ubuntu2204, ubuntu2404, and none of these repositories is for Debian 12 (bookworm)
+    try: gpusetup plan --os debian-12 --gpu a100 --profile driver --method repository  # without it
+    ");
 }
 
 #[test]
@@ -517,17 +480,12 @@ fn nvidia_peermem_is_loaded_where_dma_buf_cannot_be_used() {
         json!(["modprobe", "--remove", "nvidia-peermem"])
     );
     let refused = plan(false);
-    assert_eq!(refused.code, 5, "{}", refused.out);
-    assert!(
-        refused.out.contains("GS804") && refused.out.contains("DOCA-OFED"),
-        "{}",
-        refused.out
-    );
-    assert!(
-        !refused.out.contains("--modules open"),
-        "no open modules for Volta: {}",
-        refused.out
-    );
+    // There are no open modules for Volta.
+    insta::assert_snapshot!(refused.refusal(5), @"
+    error: nvidia-peermem would not load (--with peermem): DMA-BUF needs the open kernel modules, and the RDMA modules of this kernel have no interface for nvidia-peermem (GS804)
+    hint: install NVIDIA's DOCA-OFED, then the driver again
+    try: gpusetup plan --facts - --driver 580 --profile driver  # without it
+    ");
     let ampere = changed(
         "ubuntu-22.04",
         "a100",
@@ -536,11 +494,12 @@ fn nvidia_peermem_is_loaded_where_dma_buf_cannot_be_used() {
             with_adapter(facts, false);
         },
     );
-    assert!(
-        ampere.code == 5 && ampere.err.contains("--modules open"),
-        "{}",
-        ampere.err
-    );
+    insta::assert_snapshot!(ampere.refusal(5), @"
+    error: nvidia-peermem would not load (--with peermem): DMA-BUF needs the open kernel modules, and the RDMA modules of this kernel have no interface for nvidia-peermem (GS804)
+    hint: install NVIDIA's DOCA-OFED, then the driver again
+    try: gpusetup plan --facts - --profile driver --modules open  # by DMA-BUF, with the open kernel modules
+    try: gpusetup plan --facts - --profile driver --modules proprietary  # without it
+    ");
     // The adapters of a host that is not here are not known.
     let elsewhere = run(&[
         "plan",
@@ -601,12 +560,10 @@ fn nvidia_peermem_is_refused_where_nothing_needs_it() {
         "--with",
         "gds,peermem",
     ]);
-    assert!(
-        ran.err
-            .contains("--profile driver --with gds  # without it"),
-        "{}",
-        ran.err
-    );
+    insta::assert_snapshot!(said.refusal(2), @"
+    error: nvidia-peermem is not needed (--with peermem): with the open kernel modules of driver 595.99.02 and this kernel, DMA-BUF lets RDMA adapters reach the memory of GPUs
+    try: gpusetup plan --os ubuntu-22.04 --gpu a100 --profile driver --with gds  # without it
+    ");
 }
 
 #[test]
@@ -750,18 +707,13 @@ fn nvidia_fs_is_built_again_for_another_driver() {
 
 #[test]
 fn a_repository_that_comes_only_with_a_driver_is_named() {
-    let ran = run(&wish("opensuse-leap-15", "8xh100", &[]));
-    assert_eq!(ran.code, 2, "{}", ran.out);
-    for part in [
-        "only for a driver from it",
-        "comes from the runfile",
-        "repos/opensuse15/x86_64",
-        "without it",
-    ] {
-        assert!(ran.err.contains(part), "{part}: {}", ran.err);
-    }
+    let said = run(&wish("opensuse-leap-15", "8xh100", &[]));
     // That driver has no Fabric Manager.
-    assert!(!ran.err.contains("--method repository"), "{}", ran.err);
+    insta::assert_snapshot!(said.refusal(2), @"
+    error: DCGM cannot be installed (--with dcgm): NVIDIA's repository for openSUSE Leap 15 has it, but gpusetup adds that only for a driver from it, and driver 595.71.05 comes from the runfile
+    hint: enable NVIDIA's repository for this system, which has DCGM (https://developer.download.nvidia.com/compute/cuda/repos/opensuse15/x86_64), then plan again
+    try: gpusetup plan --os opensuse-leap-15 --gpu 8xh100 --profile driver  # without it
+    ");
     // Once the repository is enabled, DCGM comes from it.
     let mut facts = new_host("opensuse-leap-15", "8xh100");
     let address = "https://developer.download.nvidia.com/compute/cuda/repos/opensuse15/x86_64";
@@ -785,6 +737,10 @@ fn a_repository_that_comes_only_with_a_driver_is_named() {
     );
     // One GPU has no NVSwitch.
     let runfile = run(&wish("opensuse-leap-15", "h100", &["--method", "runfile"]));
-    let suggested = "--profile driver --with dcgm --method repository";
-    assert!(runfile.err.contains(suggested), "{}", runfile.err);
+    insta::assert_snapshot!(runfile.refusal(2), @"
+    error: DCGM cannot be installed (--with dcgm): NVIDIA's repository for openSUSE Leap 15 has it, but gpusetup adds that only for a driver from it, and driver 595.99.02 comes from the runfile
+    hint: enable NVIDIA's repository for this system, which has DCGM (https://developer.download.nvidia.com/compute/cuda/repos/opensuse15/x86_64), then plan again
+    try: gpusetup plan --os opensuse-leap-15 --gpu h100 --profile driver --with dcgm --method repository  # with a driver from that repository
+    try: gpusetup plan --os opensuse-leap-15 --gpu h100 --profile driver --method runfile  # without it
+    ");
 }
