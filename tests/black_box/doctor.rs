@@ -123,19 +123,37 @@ fn a_bug_costs_only_the_checks_that_need_the_part_with_the_bug() {
     );
 }
 
+/// What doctor found, without the host that it describes first.
+fn found(tree: &Tree, ran: &Ran) -> String {
+    let at = ran
+        .out
+        .find("\n[")
+        .unwrap_or_else(|| panic!("{}{}", ran.out, ran.err));
+    tree.typed_in_it(&ran.out[at..])
+}
+
 #[test]
 fn text_names_cause_cure_and_what_comes_first() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nouveau"));
     let ran = tree.run(&["doctor"]);
     assert_eq!(ran.code, 20);
-    for part in [
-        "GS501 the host has an NVIDIA GPU, but no NVIDIA driver is installed",
-        "fix",
-        "gpusetup plan",
-        "1 problem",
-    ] {
-        assert!(ran.out.contains(part), "{part} is missing:\n{}", ran.out);
-    }
+    let found = found(&tree, &ran);
+    // How many checks there are is not what this is about.
+    let (found, _) = found.rsplit_once("\n1 problem").expect("a summary");
+    insta::assert_snapshot!(found, @"
+    [ok] GPU         NVIDIA A100-SXM4-40GB
+    [--] Kernel      6.8.0-64-generic
+    [XX] Driver      no NVIDIA driver; 1 problem
+    [--] CUDA        no toolkit
+    [--] cuDNN       no cuDNN
+    [--] Python      no environment with CUDA
+    [--] Containers  not checked
+    [ok] Packages    apt
+
+    [XX] GS501 the host has an NVIDIA GPU, but no NVIDIA driver is installed
+         fix   see which driver gpusetup would install
+                 gpusetup plan
+    ");
     assert!(
         ran.out.lines().all(|l| l.chars().count() <= 80),
         "{}",
@@ -186,18 +204,17 @@ fn the_kernels_log_may_be_given() {
         &log.display().to_string(),
     ]);
     assert_eq!(ran.code, 20);
-    for part in [
-        "Xid 79 of the GPU 0000:17:00.0",
-        "no longer answers",
-        "reboot; if the error returns",
-    ] {
-        assert!(ran.out.contains(part), "{part} is missing:\n{}", ran.out);
-    }
-    assert!(
-        !ran.out.contains("sudo reboot"),
-        "the tree's host is another one:\n{}",
-        ran.out
-    );
+    insta::assert_snapshot!(found(&tree, &ran), @"
+    [XX] GPU         NVIDIA A100-SXM4-40GB; 1 problem
+
+    [XX] GS903 Xid 79 of the GPU 0000:17:00.0: the GPU no longer answers on the PCI
+               bus
+         saw   0000:17:00.0: Xid 79: GPU has fallen off the bus.
+         saw   the GPU at 0000:17:00.0: fallen off the bus
+         fix   reboot; if the error returns, check power, cooling and the slot
+
+    1 problem, 0 warnings, 0 passed, 0 not applicable (-v lists them).
+    ");
     let xids =
         "NVRM: Xid (PCI:0000:17:00): 48, pid=1, DBE\nNVRM: Xid (PCI:0000:2a:00): 48, pid=1, DBE\n";
     std::fs::write(&log, xids).expect("written");
@@ -268,12 +285,8 @@ fn a_host_with_nothing_to_check_is_not_ill() {
 fn a_host_without_a_gpu_is_not_taken_for_a_sound_one() {
     let tree = Tree::debian_12();
     let none = tree.run(&["doctor"]);
-    assert!(
-        none.code == 9 && none.err.contains("--if-no-gpu skip"),
-        "{} {}",
-        none.code,
-        none.err
-    );
+    assert_eq!(none.code, 9, "{}", none.out);
+    insta::assert_snapshot!(none.err, @"no NVIDIA GPU was found; --if-no-gpu skip accepts that");
     let facts = tree.run(&["facts", "--json"]).out;
     assert_eq!(run_with_input(&["doctor", "--facts", "-"], &facts).code, 9);
     tree.write(
@@ -281,11 +294,17 @@ fn a_host_without_a_gpu_is_not_taken_for_a_sound_one() {
         "Package: libcuda1\nStatus: install ok installed\nVersion: 535.261.03-1\n",
     );
     let gone = tree.run(&["doctor", "GS509"]);
-    assert!(
-        gone.code == 9 && gone.out.contains("no NVIDIA GPU is on the PCI bus"),
-        "{}",
-        gone.out
-    );
+    assert_eq!(gone.code, 9);
+    insta::assert_snapshot!(found(&tree, &gone), @"
+    [!!] GPU         no NVIDIA GPU; 1 warning
+
+    [!!] GS509 the driver is installed, but no NVIDIA GPU is on the PCI bus: one may
+               have fallen off it
+         saw   /sys/bus/pci/devices has no device of vendor 10de
+         fix   if the host has a GPU, power the host off and on again
+
+    0 problems, 1 warning, 0 passed, 0 not applicable (-v lists them).
+    ");
     assert_eq!(
         tree.run(&["doctor", "GS509", "--strict", "--if-no-gpu", "skip"])
             .code,
@@ -294,12 +313,14 @@ fn a_host_without_a_gpu_is_not_taken_for_a_sound_one() {
     // The tree of a machine whose bus cannot be seen from here.
     std::fs::remove_dir_all(tree.path().join("sys")).expect("removed");
     let unseen = tree.run(&["doctor", "GS509", "--strict"]);
-    assert!(
-        unseen.code == 0 && unseen.out.contains("does not show here"),
-        "{} {}",
-        unseen.code,
-        unseen.out
-    );
+    assert_eq!(unseen.code, 0);
+    insta::assert_snapshot!(found(&tree, &unseen), @"
+    [--] GPU         not known here
+
+    [--] GS509 not checked, the PCI bus does not show here whether there is a GPU
+
+    No problems found: 0 checks passed, 1 not applicable (-v lists them).
+    ");
 }
 
 #[test]
@@ -313,11 +334,20 @@ fn a_repository_without_its_key_is_named() {
     );
     let ran = tree.run(&["doctor", "GS404", "--if-no-gpu", "skip"]);
     assert_eq!(ran.code, 20);
-    assert!(
-        ran.out.contains("apt has no key") && ran.out.contains("cuda-keyring_1.1-1_all.deb"),
-        "{}",
-        ran.out
-    );
+    insta::assert_snapshot!(found(&tree, &ran), @"
+    [XX] Packages    apt; 1 problem
+
+    [XX] GS404 apt has no key for
+               https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64:
+               /usr/share/keyrings/cuda-archive-keyring.gpg does not exist
+         fix   install NVIDIA's keyring package for this repository
+                 sudo wget https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64/cuda-keyring_1.1-1_all.deb
+                 sudo dpkg -i cuda-keyring_1.1-1_all.deb
+
+    Note    chroot runs a program of the tree, as root: only for a tree whose
+            programs you trust
+    1 problem, 0 warnings, 0 passed, 0 not applicable (-v lists them).
+    ");
 }
 
 /// Debian's driver, which lies in a directory of alternatives.
@@ -347,17 +377,40 @@ fn a_runfiles_driver_over_packages_is_found_by_its_index() {
             "var/lib/nvidia/log",
             &format!("1.0-1 ({version})\nNVIDIA Accelerated Graphics Driver\n"),
         );
-        tree.run(&["doctor", "GS401"])
-    };
-    for version in ["550.54.15", "535.261.03"] {
-        let ran = runfile(version);
+        let ran = tree.run(&["doctor", "GS401"]);
         assert_eq!(ran.code, 20, "{version}: {}", ran.out);
-        assert!(
-            ran.out.contains("/var/lib/nvidia/log") && ran.out.contains("nvidia-uninstall"),
-            "{}",
-            ran.out
-        );
-    }
+        found(&tree, &ran)
+    };
+    let over_packages = ["550.54.15", "535.261.03"].map(runfile);
+    insta::assert_snapshot!(over_packages.concat(), @"
+    [XX] Driver      535.261.03; 1 problem
+
+    [XX] GS401 two drivers are installed over each other: 535.261.03 and 550.54.15
+         saw   535.261.03 by Debian packages: package libcuda1 535.261.03-1
+         saw   550.54.15 by NVIDIA's runfile: /var/lib/nvidia/log and
+               /usr/bin/nvidia-uninstall
+         fix   remove the driver that the runfile installed
+                 sudo nvidia-uninstall --silent
+                 gpusetup plan
+
+    Note    chroot runs a program of the tree, as root: only for a tree whose
+            programs you trust
+    1 problem, 0 warnings, 0 passed, 0 not applicable (-v lists them).
+
+    [XX] Driver      535.261.03; 1 problem
+
+    [XX] GS401 two drivers are installed over each other: 535.261.03 and 535.261.03
+         saw   535.261.03 by NVIDIA's runfile: /var/lib/nvidia/log and
+               /usr/bin/nvidia-uninstall
+         saw   535.261.03 by Debian packages: package libcuda1 535.261.03-1
+         fix   remove the driver that the runfile installed
+                 sudo nvidia-uninstall --silent
+                 gpusetup plan
+
+    Note    chroot runs a program of the tree, as root: only for a tree whose
+            programs you trust
+    1 problem, 0 warnings, 0 passed, 0 not applicable (-v lists them).
+    ");
     let tree = with_debians_driver();
     tree.write(
         "usr/lib/x86_64-linux-gnu/nvidia/tesla-470/libcuda.so.470.256.02",
@@ -390,13 +443,10 @@ fn checks_are_listed_and_unknown_ones_refused() {
         "{}",
         ran.out
     );
-    let ran = run(&["doctor", "GS999"]);
-    assert_eq!(ran.code, 2);
-    assert!(
-        ran.err.contains("GS999") && ran.err.contains("--list-checks"),
-        "{}",
-        ran.err
-    );
+    insta::assert_snapshot!(run(&["doctor", "GS999"]).refusal(2), @"
+    error: there is no check GS999
+    try: gpusetup doctor --list-checks
+    ");
 }
 
 #[test]
@@ -418,7 +468,21 @@ fn a_repair_is_shown_first_and_can_be_taken_back() {
         "{}",
         sick.out
     );
-    assert!(sick.out.contains(" --fix repairs GS701"), "{}", sick.out);
+    insta::assert_snapshot!(found(&tree, &sick), @"
+    [XX] CUDA        CUDA 12.4.1; 1 problem
+
+    [XX] GS701 there is no default toolkit: /usr/local/cuda is missing
+         saw   CUDA 12.4.1 is in /usr/local/cuda-12.4
+         fix   link it to an installed toolkit; add /usr/local/cuda/bin to their
+               PATH
+                 sudo ln -sfn cuda-12.4 /usr/local/cuda
+                 sudo gpusetup doctor --fix
+
+    Fix     sudo gpusetup doctor --fix repairs GS701
+    Note    chroot runs a program of the tree, as root: only for a tree whose
+            programs you trust
+    1 problem, 0 warnings, 0 passed, 0 not applicable (-v lists them).
+    ");
     let shown = tree.run(&[
         "doctor",
         "--if-no-gpu",
@@ -440,11 +504,11 @@ fn a_repair_is_shown_first_and_can_be_taken_back() {
         return;
     }
     let asked = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix"]);
-    assert!(
-        asked.code == 2 && asked.err.contains("--yes"),
-        "nobody is there to ask: {}",
-        asked.err
-    );
+    // Nobody is there to ask.
+    insta::assert_snapshot!(tree.typed_in_it(asked.refusal(2)), @"
+    error: this question needs a terminal
+    try: sudo gpusetup doctor --if-no-gpu skip GS701 --fix --yes
+    ");
     assert!(!link.is_symlink());
     let repaired = tree.run(&[
         "doctor",
@@ -491,13 +555,12 @@ fn a_repair_that_fails_says_so_and_can_be_gone_on_with() {
     );
     // There is no dpkg in the tree that could finish.
     let ran = tree.run(&["doctor", "GS603", "--fix", "--yes"]);
-    assert!(
-        ran.code == 7 && ran.err.contains("dpkg"),
-        "{} {}",
-        ran.code,
-        ran.err
-    );
-    assert!(ran.err.contains("gpusetup resume"), "{}", ran.err);
+    insta::assert_snapshot!(tree.typed_in_it(ran.refusal(7)), @"
+    error: dpkg --force-confdef --force-confold --configure -a failed (exit status 127); the last it said:
+        dpkg: No such file or directory (os error 2)
+    hint: sudo gpusetup resume continues; sudo gpusetup rollback undoes what was done so far
+    hint: the output of every program is in /var/log/gpusetup
+    ");
     assert_eq!(tree.run(&["rollback", "--yes"]).code, 0);
 }
 
