@@ -542,6 +542,10 @@ fn with_environment(command: Command) -> Command {
         let Some(long) = arg.get_long().map(str::to_owned) else {
             return arg;
         };
+        // It is the program's own, and says itself what sets it.
+        if arg.is_global_set() {
+            return arg;
+        }
         let is_asked = matches!(arg.get_action(), ArgAction::Help | ArgAction::Version);
         let arg = arg.hide_env(true);
         if !every

@@ -228,8 +228,8 @@ fn a_plan_without_a_driver_leaves_dcgm_out_with_a_line() {
         "--with",
         "dcgm",
     ]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    let mut lines: Vec<_> = said.out.lines().collect();
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let mut lines: Vec<_> = ran.out.lines().collect();
     lines.retain(|line| line.contains("DCGM"));
     insta::assert_snapshot!(lines.join("\n").trim(), @"companions        Set up DCGM (left out: this plan chooses no driver)");
 }
@@ -560,7 +560,7 @@ fn nvidia_peermem_is_refused_where_nothing_needs_it() {
         "--with",
         "gds,peermem",
     ]);
-    insta::assert_snapshot!(said.refusal(2), @"
+    insta::assert_snapshot!(ran.refusal(2), @"
     error: nvidia-peermem is not needed (--with peermem): with the open kernel modules of driver 595.99.02 and this kernel, DMA-BUF lets RDMA adapters reach the memory of GPUs
     try: gpusetup plan --os ubuntu-22.04 --gpu a100 --profile driver --with gds  # without it
     ");

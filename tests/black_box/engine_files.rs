@@ -46,7 +46,7 @@ fn removing(tree: &Tree, more: &[&str]) -> Ran {
 
 /// What it prints, without the ends of its lines, and its exit code.
 fn removal(tree: &Tree) -> (u8, String) {
-    said(&removing(tree, &[]))
+    code_and_output(&removing(tree, &[]))
 }
 
 fn code_and_output(ran: &Ran) -> (u8, String) {
@@ -83,7 +83,7 @@ fn a_default_runtime_of_nvidia_stops_the_removal() {
         ("gpu", gpu.to_owned()),
         ("nvidia-cdi", gpu.replace("gpu", "nvidia-cdi")),
     ] {
-        let (code, said) = said(&docker(DAEMON, &text));
+        let (code, output) = code_and_output(&docker(DAEMON, &text));
         assert!(
             code == 5 && output.contains(&format!("NVIDIA's runtime, here called {named}: ")),
             "{output}"
@@ -252,7 +252,7 @@ fn runtimes_in_dockers_command_line_are_no_obstacle() {
         let tree = host(&["dockerd"]);
         let unit = format!("[Service]\nExecStart=/usr/bin/dockerd -H fd:// {options}\n");
         tree.write("usr/lib/systemd/system/docker.service", &unit);
-        let (code, text) = said(&planned(&tree));
+        let (code, text) = code_and_output(&planned(&tree));
         assert_eq!(code, 0, "{options}: {text}");
         text
     };
@@ -335,7 +335,7 @@ fn a_configuration_in_another_place_stops_the_plan() {
             _ => (place.to_owned(), OF_CONTAINERD),
         };
         tree.write(&file, runtime);
-        let (code, text) = said(&planned(&tree));
+        let (code, text) = code_and_output(&planned(&tree));
         let stays = format!("has a runtime nvidia in /{file} already, which stays as it is");
         assert!(
             code == 0 && text.contains(&stays) && !text.contains(&format!("+++ {usual}")),
@@ -390,8 +390,8 @@ fn a_runtime_of_containerds_that_gives_pods_no_gpus_is_named() {
         );
         tree.write("var/lib/dpkg/status", &record);
         tree.write("etc/containerd/config.toml", text);
-        let (code, plan) = said(&planned(&tree));
-        let (_, doctor) = said(&at(&tree, "doctor", &["--ready", "k8s", "-v"]));
+        let (code, plan) = code_and_output(&planned(&tree));
+        let (_, doctor) = code_and_output(&at(&tree, "doctor", &["--ready", "k8s", "-v"]));
         let kept = "has a runtime nvidia in /etc/containerd/config.toml already, which stays as it is, but ";
         assert!(
             code == 0 && plan.contains(kept) == why.is_some(),
@@ -439,7 +439,7 @@ fn an_import_that_replaces_the_section_of_a_plugin_stops_the_plan() {
     try: sudo cat /etc/containerd/conf.d/99-registry.toml
     ");
     assert_eq!(plan("2.1.4", registry).code, 0);
-    let (code, text) = said(&plan("1.7.27", OF_CONTAINERD));
+    let (code, text) = code_and_output(&plan("1.7.27", OF_CONTAINERD));
     let stays = "has a runtime nvidia in /etc/containerd/conf.d/99-registry.toml already, which stays as it is";
     assert!(
         code == 0 && text.contains(stays) && !text.contains("+++ /etc/containerd"),
@@ -498,7 +498,7 @@ fn a_runtime_of_dockers_that_does_not_start_nvidias_program_is_named() {
             DAEMON,
             &format!(r#"{{"runtimes": {{"nvidia": {{"path": "{program}"}}}}}}"#),
         );
-        let (code, text) = said(&planned(&tree));
+        let (code, text) = code_and_output(&planned(&tree));
         assert_eq!(code, 0, "{text}");
         text
     };
@@ -609,7 +609,7 @@ fn a_specification_that_the_engine_does_not_read_is_named() {
             "etc/cdi/nvidia.yaml",
             &format!("cdiVersion: {cdi}\nkind: nvidia.com/gpu\ndevices: [{{name: all}}]\n"),
         );
-        let (code, text) = said(&planned(&tree));
+        let (code, text) = code_and_output(&planned(&tree));
         assert_eq!(code, 0, "{text}");
         text.split_once("does not read /etc/cdi/nvidia.yaml, ")
             .map(|(_, rest)| rest.to_owned())

@@ -1236,7 +1236,7 @@ fn a_kernel_is_too_new_for_an_older_release_and_in_a_container() {
             "11.4",
         ],
     );
-    insta::assert_snapshot!(said, @"kernel 6.18.0-cloud runs, but branch 470 is known to build only up to kernel 6.9: its modules may not build without patches");
+    insta::assert_snapshot!(warning, @"kernel 6.18.0-cloud runs, but branch 470 is known to build only up to kernel 6.9: its modules may not build without patches");
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn a_command_is_suggested_once_and_a_repository_by_what_it_lacks() {
         1,
         "{commands:?}"
     );
-    insta::assert_snapshot!(said.refusal(4), @"
+    insta::assert_snapshot!(ran.refusal(4), @"
     error: NVIDIA's repository was requested for the toolkit (--toolkit-method repository), but the database knows none with toolkits for SUSE Linux Enterprise Server 16 on x86_64
     try: gpusetup plan --os sles-16 --gpu h100 --components nvcc,cudart  # fits: driver 595.99.02 (open modules) + CUDA 13.2.2 (nvcc, cudart, cublas, crt, nvvm, cccl, nvrtc) + cuDNN 9.28.0.42
     try: gpusetup plan --os sles-16 --gpu h100  # from NVIDIA's archives instead: fits: driver 595.99.02 (open modules) + CUDA 13.2.2 (37 components) + cuDNN 9.28.0.42
@@ -184,7 +184,7 @@ fn hosts_of_a_domain_are_not_left_out_in_silence() {
         &peers[..],
     ]
     .concat());
-    insta::assert_snapshot!(said.refusal(2), @"
+    insta::assert_snapshot!(ran.refusal(2), @"
     error: IMEX cannot be set up (--imex-peers): gpusetup knows no IMEX that it can install with driver 595.71.05 from the runfile (GS801)
     try: gpusetup plan --os ubuntu-24.04 --gpu 4xgb200 --imex-peers 10.0.0.1,10.0.0.2  # fits: driver 595.91.07 (open modules) + CUDA 13.2.1 + cuDNN 9.27.0.42
     try: gpusetup plan --os ubuntu-24.04 --gpu 4xgb200 --method runfile  # without it
@@ -496,7 +496,7 @@ fn a_file_that_is_no_lock_file_and_a_guide_of_another_release_are_named() {
         "--locked",
         "/etc/passwd",
     ]);
-    insta::assert_snapshot!(said.refusal(2), @"error: the lock file /etc/passwd: gpusetup plan --lock did not write it: it is not JSON (expected value at line 1 column 1)");
+    insta::assert_snapshot!(ran.refusal(2), @"error: the lock file /etc/passwd: gpusetup plan --lock did not write it: it is not JSON (expected value at line 1 column 1)");
     let said = run(&["plan", "--os", "debian-12", "--gpu", "k80", "--json"]);
     insta::assert_snapshot!(warnings(&said.json(), "GS711").join("\n"), @"CUDA 11.4.4 may not support Debian 12 (bookworm) on x86_64: NVIDIA's installation guide for CUDA 11.2, the nearest that gpusetup knows, does not list it");
 }
