@@ -321,7 +321,7 @@ fn a_repository_for_another_system_does_not_count() {
         "{}",
         ran.out
     );
-    insta::assert_snapshot!(warnings(&said.json(), "GS404").join("\n"), @"the enabled repository https://developer.download.nvidia.com/compute/cuda/repos/rhel9/sbsa is not NVIDIA's for Rocky Linux 9 on x86_64 (https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64): its packages may not fit, and nothing is chosen from it; disable its file and plan again (gpusetup can add the right one): grep -rlF https://developer.download.nvidia.com/compute/cuda/repos/rhel9/sbsa /etc/yum.repos.d | sudo xargs -r -I{} mv {} {}.disabled && sudo dnf makecache");
+    insta::assert_snapshot!(warnings(&ran.json(), "GS404").join("\n"), @"the enabled repository https://developer.download.nvidia.com/compute/cuda/repos/rhel9/sbsa is not NVIDIA's for Rocky Linux 9 on x86_64 (https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64): its packages may not fit, and nothing is chosen from it; disable its file and plan again (gpusetup can add the right one): grep -rlF https://developer.download.nvidia.com/compute/cuda/repos/rhel9/sbsa /etc/yum.repos.d | sudo xargs -r -I{} mv {} {}.disabled && sudo dnf makecache");
     // A driver is not taken from there either, and a mirror that dnf completes is right.
     let method = |ran: &Ran| ran.json()["selection"]["driver"]["method"].clone();
     assert_eq!(
