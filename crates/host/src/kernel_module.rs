@@ -3,6 +3,7 @@
 //! of megabytes.
 
 use super::elf::{ModuleInfo, module_info};
+use super::modprobe::driver_module;
 use super::reader::Reader;
 use gpusetup_database::compat::ModuleFlavour;
 use gpusetup_database::version::DriverVersion;
@@ -117,20 +118,8 @@ fn stem(name: &str) -> &str {
     name.split_once(".ko").map_or(name, |(stem, _)| stem)
 }
 
-/// Whether this is the main module. Debian calls it nvidia-current, nvidia-tesla-470 and the like;
-/// the other modules of a build append their own name to that.
 fn is_main(name: &str) -> bool {
-    let parts = [
-        "-drm",
-        "-modeset",
-        "-uvm",
-        "-peermem",
-        "-fs",
-        "-vgpu-vfio",
-        "fb",
-        "-wmi-ec-backlight",
-    ];
-    !parts.iter().any(|part| stem(name).ends_with(part))
+    driver_module(stem(name)).as_deref() == Some("nvidia")
 }
 
 fn read(reader: &mut Reader, path: &Path, large: bool) -> Option<ModuleInfo> {

@@ -67,7 +67,7 @@ pub use holders::{Holder, holders, holders_and_displays, kernel_drives_displays}
 pub use kernel::compare as compare_kernels;
 pub use libraries::directories as library_directories;
 pub use lspci::{bus_address, devices_named};
-pub use modprobe::{ModuleBlock, SetOption};
+pub use modprobe::{ModuleBlock, SetOption, driver_module};
 pub use offered::{add_offers, kernel_headers, offered_by, offers_headers, signed_drivers};
 
 pub use openpgp::{PublicKey, armoured, certificates, public_keys, without_unbound};

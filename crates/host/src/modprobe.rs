@@ -36,8 +36,8 @@ impl ModuleBlock {
     }
 }
 
-/// The driver's modules that CUDA needs. Debian names the first one after its package.
-const OWN: [&str; 3] = ["nvidia", "nvidia_current", "nvidia_uvm"];
+/// The driver's modules that CUDA needs.
+const NEEDED: [&str; 2] = ["nvidia", "nvidia_uvm"];
 
 /// The directories of modprobe's configuration: a file in an earlier directory replaces those of
 /// the same name in later ones.
@@ -124,7 +124,7 @@ fn options_on_command_line<'a>(
         .filter_map(move |word| {
             let (module, option) = word.split_once('.')?;
             let (name, value) = option.split_once('=')?;
-            let module = own_module(module)?;
+            let module = driver_module(module)?;
             Some(SetOption {
                 module,
                 name: name.to_owned(),
@@ -135,12 +135,21 @@ fn options_on_command_line<'a>(
         })
 }
 
-/// One of the driver's modules by its kernel name, with underscores. Debian names them after its
-/// packages.
-fn own_module(name: &str) -> Option<String> {
-    let module = name.replace('-', "_");
-    let is_ours = module == "nvidia" || module.starts_with("nvidia_");
-    is_ours.then(|| module.replace("nvidia_current", "nvidia"))
+/// The kernel's name for one of the driver's modules, with underscores: `nvidia` for
+/// `nvidia-current-open` and `nvidia-tesla-470`, as Debian calls it after its packages, and
+/// `nvidia_uvm` for `nvidia-current-uvm`. None for other modules.
+pub fn driver_module(name: &str) -> Option<String> {
+    const PACKAGES: [&str; 3] = ["current", "tesla", "legacy"];
+    let name = name.replace('-', "_");
+    let mut words = name.split('_').peekable();
+    words.next_if_eq(&"nvidia")?;
+    if words.next_if(|word| PACKAGES.contains(word)).is_some() {
+        words.next_if(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        words.next_if_eq(&"open");
+    }
+    Some(words.fold("nvidia".to_owned(), |module, word| {
+        format!("{module}_{word}")
+    }))
 }
 
 /// The lines with their numbers, those that end in a backslash with what follows them.
@@ -167,7 +176,7 @@ fn options_in<'a>(configuration: &'a str, by: &'a Path) -> impl Iterator<Item = 
             let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
             let mut words = words.into_iter();
             let module = match (words.next().as_deref(), words.next()) {
-                (Some("options"), Some(module)) => own_module(&module),
+                (Some("options"), Some(module)) => driver_module(&module),
                 _ => None,
             };
             words.filter_map(move |word| {
@@ -254,7 +263,7 @@ fn blocked_by<'a>(configuration: &'a str, by: &'a Path) -> impl Iterator<Item = 
                 _ => return None,
             };
             let text = line.split_whitespace().collect::<Vec<_>>().join(" ");
-            OWN.contains(&&*module).then(|| ModuleBlock {
+            is_needed(&module).then(|| ModuleBlock {
                 module,
                 by: by.to_owned(),
                 line: Some(number),
@@ -262,6 +271,10 @@ fn blocked_by<'a>(configuration: &'a str, by: &'a Path) -> impl Iterator<Item = 
                 always,
             })
         })
+}
+
+fn is_needed(module: &str) -> bool {
+    driver_module(module).is_some_and(|module| NEEDED.contains(&module.as_str()))
 }
 
 /// The lists of modules on the kernel's command line: the option, and its modules with underscores.
@@ -287,9 +300,7 @@ fn blocked_on_command_line<'a>(
     lists(line)
         .filter(|(option, _)| ["modprobe.blacklist", "module_blacklist"].contains(option))
         .flat_map(move |(option, modules)| {
-            let own = modules
-                .into_iter()
-                .filter(|module| OWN.contains(&&**module));
+            let own = modules.into_iter().filter(|module| is_needed(module));
             own.map(move |module| {
                 let (text, always) = (format!("{option}={module}"), option == "module_blacklist");
                 ModuleBlock {
@@ -309,7 +320,7 @@ mod tests {
 
     #[test]
     fn options_of_the_drivers_modules_are_read() {
-        let text = "options nvidia \\\nNVreg_X=\"1\" NVreg_Y\n# options nvidia a=1\noptions nvidia-current-uvm b=2\noptions i915 c=3\noptions\n";
+        let text = "options nvidia \\\nNVreg_X=\"1\" NVreg_Y\n# options nvidia a=1\noptions nvidia-current-uvm b=2\noptions nvidia-current-open d=4\noptions i915 c=3\noptions\n";
         let found: Vec<_> = options_in(text, Path::new("/f"))
             .map(|o| (o.module, o.name, o.value, o.line))
             .collect();
@@ -325,6 +336,7 @@ mod tests {
             option("nvidia", "NVreg_X", "1", 1),
             option("nvidia", "NVreg_Y", "", 1),
             option("nvidia_uvm", "b", "2", 4),
+            option("nvidia", "d", "4", 5),
         ];
         assert_eq!(found, wanted);
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
-/// The kinds of steps, in order.
+/// The kinds of steps; `crates/plan/src/build.rs` has their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StepId {
     /// Kernel headers, compiler, DKMS.

@@ -1,4 +1,4 @@
-//! The exit codes: one table for the program, `gpusetup explain exit` and the README.
+//! The exit codes: one table for the program, `gpusetup explain exit` and the documentation.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Container engines, and the parts of the driver that they pass to containers.
 
-use super::{Answer, ask, names, text};
+use super::{Answer, ask, text};
 use gpusetup_database::compat::{Database, Engine};
 use gpusetup_database::version::AddOnVersion;
 use gpusetup_host::{
@@ -418,13 +418,7 @@ pub(crate) fn coherent(system: &System, facts: &Facts, database: &Database) -> O
         parameter(&text(system, "/proc/driver/nvidia/params")).filter(|_| system.is_live());
     let mode = loaded
         .filter(|m| !m.is_empty())
-        .or_else(|| {
-            let folder = Path::new("/etc/modprobe.d");
-            let files = names(system, folder).filter(|n| n.ends_with(".conf"));
-            files
-                .filter_map(|n| option(&text(system, folder.join(n))))
-                .last()
-        })
+        .or_else(|| configured(facts).map(str::to_owned))
         .unwrap_or_default();
     Some(Coherent {
         has_kubelet: KUBELET.iter().any(|p| system.exists(p)),
@@ -440,17 +434,12 @@ fn parameter(params: &str) -> Option<String> {
     Some(line.trim().trim_matches('"').to_owned())
 }
 
-/// `options nvidia NVreg_CoherentGPUMemoryMode=driver`.
-fn option(configuration: &str) -> Option<String> {
-    let lines = configuration
-        .lines()
-        .map(str::trim)
-        .filter(|l| l.starts_with("options nvidia"));
-    let words = lines.flat_map(str::split_whitespace);
-    words
-        .filter_map(|w| w.strip_prefix("NVreg_CoherentGPUMemoryMode="))
-        .next_back()
-        .map(str::to_owned)
+/// `options nvidia NVreg_CoherentGPUMemoryMode=driver`, as the next start of the driver reads it.
+fn configured(facts: &Facts) -> Option<&str> {
+    let set = facts.module_options.iter().rev();
+    set.filter(|option| option.module == "nvidia")
+        .find(|option| option.name == "NVreg_CoherentGPUMemoryMode")
+        .map(|option| option.value.as_str())
 }
 
 #[cfg(test)]
@@ -704,8 +693,20 @@ mod tests {
                 .as_deref(),
             Some("driver")
         );
-        let conf = "# options nvidia NVreg_CoherentGPUMemoryMode=numa\noptions nvidia NVreg_X=1 NVreg_CoherentGPUMemoryMode=driver\n";
-        assert_eq!(option(conf).as_deref(), Some("driver"));
-        assert_eq!(option("options nouveau modeset=0\n"), None);
+        let mut facts = crate::sick::sound().facts;
+        for (module, value) in [
+            ("nvidia", "numa"),
+            ("nvidia", "driver"),
+            ("nvidia_uvm", "x"),
+        ] {
+            facts.module_options.push(gpusetup_host::SetOption {
+                module: module.into(),
+                name: "NVreg_CoherentGPUMemoryMode".into(),
+                value: value.into(),
+                by: "/etc/modprobe.d/nvidia.conf".into(),
+                line: None,
+            });
+        }
+        assert_eq!(configured(&facts), Some("driver"), "the last one counts");
     }
 }

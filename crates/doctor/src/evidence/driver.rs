@@ -30,9 +30,6 @@ pub struct FabricManager {
     pub(crate) log: Vec<String>,
 }
 
-/// Debian's module has another name, for which modprobe has an alias.
-const MODULES: [&str; 2] = ["nvidia", "nvidia-current"];
-
 /// The signer of the nvidia module of the kernel that boots next, if Secure Boot is on.
 pub(crate) fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
     if facts.secure_boot != SecureBoot::Enabled {
@@ -41,7 +38,7 @@ pub(crate) fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
     let Some(kernel) = facts.kernel() else {
         return Answer::NotAsked("no kernel is known".to_owned());
     };
-    let Some(path) = module::file(system, kernel, &MODULES) else {
+    let Some(path) = module::file(system, kernel) else {
         return Answer::NotAsked("there is no nvidia module".to_owned());
     };
     match module::signer(system, &path) {
@@ -71,7 +68,7 @@ pub(crate) fn module_before_boot(system: &System, facts: &Facts) -> Option<bool>
         .trim()
         .parse()
         .ok()?;
-    let path = module::file(system, kernel, &MODULES)?;
+    let path = module::file(system, kernel)?;
     Some(system.changed(path)? < booted)
 }
 

@@ -2,6 +2,7 @@
 //! list, the signer from the PKCS#7 message that `sign-file` appends to the module.
 
 use flate2::bufread::GzDecoder;
+use gpusetup_host::driver_module;
 use gpusetup_system::System;
 use gpusetup_system::certificate::{INTEGER, SEQUENCE, SET, TAGGED, common_name, elements, inside};
 use gpusetup_system::limits::{DECODER_MEMORY, MAX_RECORD};
@@ -24,25 +25,22 @@ const TAIL: usize = 64 << 10;
 /// The largest unpacked size of a compressed module; NVIDIA's have a hundred megabytes.
 const UNPACKED: u64 = 256 << 20;
 
-/// The file of the first of these modules that the kernel's `modules.dep` names.
-pub(crate) fn file(system: &System, kernel: &str, names: &[&str]) -> Option<PathBuf> {
+/// The file of the driver's main module that the kernel's `modules.dep` names.
+pub(crate) fn file(system: &System, kernel: &str) -> Option<PathBuf> {
     let directory = Path::new("/lib/modules").join(kernel);
     let list = system
         .read_text_up_to(directory.join("modules.dep"), MAX_RECORD)
         .ok()
         .flatten()?;
-    names.iter().find_map(|name| {
-        list.lines().find_map(|line| {
-            let path = line.split(':').next()?;
-            let stem = path
-                .rsplit('/')
-                .next()?
-                .split_once(".ko")?
-                .0
-                .replace('-', "_");
-            (stem == name.replace('-', "_")).then(|| directory.join(path))
-        })
-    })
+    let mut mains = list.lines().filter_map(|line| {
+        let path = line.split(':').next()?;
+        let (stem, _) = path.rsplit('/').next()?.split_once(".ko")?;
+        (driver_module(stem).as_deref() == Some("nvidia")).then_some((stem, path))
+    });
+    // Debian's names are aliases of this one, which comes first where both are there.
+    let plain = mains.clone().find(|(stem, _)| *stem == "nvidia");
+    let (_, path) = plain.or_else(|| mains.next())?;
+    Some(directory.join(path))
 }
 
 /// The signer of a module: the common name of the key's issuer. None if it is unsigned or names no
@@ -195,14 +193,14 @@ mod tests {
         system
             .make_directories("/lib/modules/6.1.0/updates/dkms", 0o755)
             .expect("made");
-        let list = "kernel/fs/ext4.ko: kernel/lib/crc16.ko\nupdates/dkms/nvidia-current.ko.zst:\n";
+        let list = "kernel/fs/ext4.ko: kernel/lib/crc16.ko\nupdates/dkms/nvidia-current-uvm.ko.zst:\nupdates/dkms/nvidia-current-open.ko.zst:\n";
         system
             .write("/lib/modules/6.1.0/modules.dep", list.as_bytes(), 0o644)
             .expect("written");
-        let path = file(&system, "6.1.0", &["nvidia", "nvidia-current"]).expect("listed");
+        let path = file(&system, "6.1.0").expect("listed");
         assert_eq!(
             path,
-            Path::new("/lib/modules/6.1.0/updates/dkms/nvidia-current.ko.zst")
+            Path::new("/lib/modules/6.1.0/updates/dkms/nvidia-current-open.ko.zst")
         );
         let write = |path: &Path, bytes: &[u8]| system.write(path, bytes, 0o644).expect("written");
         write(&path, &zstd::encode_all(&*module, 3).expect("packed"));
@@ -213,7 +211,6 @@ mod tests {
         write(Path::new("/a.ko"), b"\x7fELF and so on");
         assert_eq!(signer(&system, Path::new("/a.ko")).expect("read"), None);
         assert!(signer(&system, Path::new("/b.ko")).is_err());
-        assert_eq!(file(&system, "6.1.0", &["nouveau"]), None);
         // Each byte is changed in turn: parsing must always end.
         let message = signature(&module).expect("signed").to_owned();
         for at in 0..message.len() {
