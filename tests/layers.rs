@@ -99,7 +99,7 @@ fn package_managers_and_engines_are_told_apart_in_one_place() {
     }
     assert!(
         wrong.is_empty(),
-        "make this a field of packages::Manager or engines::Form, or a function in the file of each:\n{}",
+        "make this a field of packages::Manager or engines::EngineBehaviour, or a function in the file of each:\n{}",
         lines(&wrong)
     );
 }
