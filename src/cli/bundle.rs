@@ -31,12 +31,6 @@ use crate::text::{bytes, count, quoted};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
 /// What `bundle` does.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {

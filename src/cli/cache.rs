@@ -15,12 +15,6 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
 /// What `cache` does.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {

@@ -6,12 +6,6 @@ mod translate;
 use super::Problem;
 use crate::exit::Exit;
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
 /// What `container` does.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {

@@ -21,12 +21,6 @@ use crate::version::{CudaVersion, DriverVersion, Want, dotted};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
 /// What `db` does.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {

@@ -38,12 +38,6 @@ const MAX_BYTES: u64 = 64 << 20;
 /// The program of an update before it replaces this one.
 const NEW_PROGRAM: &str = "bin/.gpusetup-new";
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
 /// What `self` does.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {

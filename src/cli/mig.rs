@@ -17,12 +17,6 @@ use boards::{BoardOptions, HereOptions};
 use std::path::PathBuf;
 use wanted::{Tasks, WantedOptions};
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
 /// What `mig` does.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {

@@ -85,6 +85,13 @@ struct Cli {
     config: Option<PathBuf>,
 }
 
+/// A subcommand that has subcommands of its own.
+#[derive(Debug, Args)]
+struct Group<C: Subcommand> {
+    #[command(subcommand)]
+    command: C,
+}
+
 /// What every subcommand is: its name, what it does, and its options. Telling clap all options of all
 /// subcommands takes half as long as a plan.
 macro_rules! commands {
@@ -164,19 +171,19 @@ commands! {
     /// Explain a choice, a check, an error code, or any error message
     Explain(explain::Options) = "explain",
     /// Browse, check and update the compatibility database
-    Db(db::Options) = "db",
+    Db(Group<db::Command>) = "db",
     /// List, verify or remove cached downloads
-    Cache(cache::Options) = "cache",
+    Cache(Group<cache::Command>) = "cache",
     /// Remove downloads, leftovers and copies that nothing needs any more
     Prune(prune::Options) = "prune",
     /// Partition GPUs into instances (MIG)
-    Mig(mig::Options) = "mig",
+    Mig(Group<mig::Command>) = "mig",
     /// Translate requests for GPUs, and check images
-    Container(container::Options) = "container",
+    Container(Group<container::Command>) = "container",
     /// Collect everything a plan needs, for hosts without a network
-    Bundle(bundle::Options) = "bundle",
+    Bundle(Group<bundle::Command>) = "bundle",
     /// Update or remove gpusetup itself
-    Itself(itself::Options) = "self",
+    Itself(Group<itself::Command>) = "self",
     /// Query one of NVIDIA's libraries; doctor runs this in a separate process
     Ask(doctor::AskOptions) = nvidia::SUBCOMMAND,
     /// Print a completion script for a shell
