@@ -92,6 +92,23 @@ pub struct Refused {
     pub says: String,
 }
 
+impl Refused {
+    /// Whether NVML says with this that a GPU is faulty: power, interrupts, infoROM, lost, reset
+    /// required.
+    pub fn is_of_faulty_gpu(&self) -> bool {
+        matches!(
+            self.code,
+            Some(
+                codes::NO_POWER
+                    | codes::NO_INTERRUPTS
+                    | codes::BAD_INFOROM
+                    | codes::GPU_LOST
+                    | codes::RESET_REQUIRED
+            )
+        )
+    }
+}
+
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.code {

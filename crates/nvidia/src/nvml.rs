@@ -45,11 +45,10 @@ fn refused(call: &str, e: &NvmlError) -> Refused {
     }
 }
 
-/// The error codes for missing power, missing interrupts, a damaged infoROM, a lost GPU, a required
-/// reset, and a library of another driver:
-/// <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>.
+/// An error after which nothing more can be read: of a faulty GPU, or of a library of another
+/// driver.
 fn is_fault(refused: &Refused) -> bool {
-    matches!(refused.code, Some(8 | 11 | 14 | 15 | 16 | 18))
+    refused.is_of_faulty_gpu() || refused.code == Some(codes::OTHER_VERSION)
 }
 
 fn compute_mode(mode: u32) -> Option<ComputeMode> {

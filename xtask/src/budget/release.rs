@@ -42,7 +42,7 @@ impl Release {
     }
 }
 
-/// How many instructions the program takes for these arguments, on a host without files of its own.
+/// How many instructions the program executes with these arguments, in an empty environment.
 fn instructions(program: &Path, arguments: &[&str]) -> Result<usize> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

@@ -46,7 +46,7 @@ pub(crate) fn answers(case: &Case) -> Verdict {
         .filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
     verdicts.extend(
         silent
-            .filter(|(_, refused)| !is_fault(refused))
+            .filter(|(_, refused)| !refused.is_of_faulty_gpu())
             .map(|(gpu, refused)| {
                 Verdict::fail(format!(
                     "{{gpus}} {{does|do}} not respond: {}",
@@ -92,7 +92,7 @@ fn unanswered(case: &Case, refused: &Refused) -> Verdict {
                 CheckId::GS501
             ));
         }
-        Some(_) if is_fault(refused) => {
+        Some(_) if refused.is_of_faulty_gpu() => {
             return Verdict::skip(format!("{} reports the GPU's error", CheckId::GS903));
         }
         Some(codes::OTHER_VERSION) => {
@@ -140,20 +140,6 @@ fn unanswered(case: &Case, refused: &Refused) -> Verdict {
     verdict.evidence(refused.to_string())
 }
 
-/// Error codes of a faulty GPU: power, interrupts, infoROM, lost, reset required.
-fn is_fault(refused: &Refused) -> bool {
-    matches!(
-        refused.code,
-        Some(
-            codes::NO_POWER
-                | codes::NO_INTERRUPTS
-                | codes::BAD_INFOROM
-                | codes::GPU_LOST
-                | codes::RESET_REQUIRED
-        )
-    )
-}
-
 fn answering(nvml: &GpuTable) -> impl Iterator<Item = &GpuReading> {
     nvml.gpus.iter().filter(|g| g.refused.is_none())
 }
@@ -179,7 +165,9 @@ pub(crate) fn faults(case: &Case) -> Vec<Verdict> {
         .gpus
         .iter()
         .filter_map(|g| Some((Some(g.shown()), g.refused.as_ref()?)));
-    let sick = whole.chain(each).filter(|(_, refused)| is_fault(refused));
+    let sick = whole
+        .chain(each)
+        .filter(|(_, refused)| refused.is_of_faulty_gpu());
     sick.map(|(gpu, refused)| {
         let reset = if gpu.is_some() {
             "sudo nvidia-smi --gpu-reset -i {gpus}"

@@ -31,19 +31,12 @@ pub(crate) fn nvml() -> GpuTable {
         recovery: Some(Recovery::None),
         temperature: Some(Temperature {
             gpu_celsius: 31,
-            memory_celsius: None,
-            highest_operating_celsius: None,
-            highest_memory_celsius: None,
-            slowdown_celsius: None,
-            shutdown_celsius: None,
-            margin_celsius: None,
+            ..Temperature::default()
         }),
         power: Some(PowerReading {
             draw_milliwatts: 43_000,
             limit_milliwatts: Some(400_000),
-            default_limit_milliwatts: None,
-            lowest_limit_milliwatts: None,
-            highest_limit_milliwatts: None,
+            ..PowerReading::default()
         }),
         ..GpuReading::default()
     };
@@ -63,18 +56,10 @@ fn uncorrected(count: u64) -> ErrorCounts {
 }
 
 fn mig_reading(enabled: bool, pending: bool, devices: usize) -> MigReading {
-    let device = MigDevice {
-        name: None,
-        uuid: None,
-        gpu_instance: None,
-        compute_instance: None,
-        memory: None,
-        share: None,
-    };
     MigReading {
         enabled,
         pending,
-        devices: vec![device; devices],
+        devices: vec![MigDevice::default(); devices],
     }
 }
 
