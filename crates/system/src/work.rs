@@ -4,7 +4,7 @@
 //! bytes nor steps tell how much it is, so the processor's time is measured
 //! ([`MAX_WORK`](super::limits::MAX_WORK)).
 
-use super::limits::{Limit, Work};
+use super::limits::{Limit, Work, nanoseconds};
 use super::{System, digest, refuse_holes};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
@@ -12,15 +12,19 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const ENOUGH: &str = "finding, searching, summing and unpacking the files before it took as much work as a look may take";
 
-/// The processor's time that this thread has taken, in nanoseconds.
-fn taken() -> u64 {
+/// The processor's time that this thread has taken. What else the machine does is not in it.
+pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    (time.tv_sec as u64)
-        .saturating_mul(1_000_000_000)
-        .saturating_add(time.tv_nsec as u64)
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// The same in nanoseconds.
+fn taken() -> u64 {
+    nanoseconds(thread_time())
 }
 
 /// Counts the time in which a file is gone through, from its opening on: what its readers do
@@ -147,9 +151,11 @@ impl System {
     /// Opens a file that is searched, and not kept.
     pub fn open_metered(&self, path: impl AsRef<Path>) -> io::Result<Metered<File>> {
         let path = path.as_ref();
+        // Opening it counts by itself.
+        let file = self.open(path)?;
         let meter = self.meter(path);
         meter.check()?;
-        Ok(meter.of(self.open(path)?))
+        Ok(meter.of(file))
     }
 
     /// The SHA-256 of a file; links are followed.
@@ -167,7 +173,7 @@ impl System {
 
 #[cfg(test)]
 mod tests {
-    use super::super::limits::{FOR_NAMES, MAX_WORK, MAX_WORK_AT_HOME, nanoseconds};
+    use super::super::limits::{FOR_NAMES, MAX_WORK, MAX_WORK_AT_HOME};
     use super::*;
     use std::os::unix::fs::symlink;
 
@@ -233,8 +239,8 @@ mod tests {
             .expect("a sparse file");
         let system = System::at(dir.path()).looked_at();
         let began = taken();
-        let meter = system.meter("/file");
         let file = system.open("/file").expect("there");
+        let meter = system.meter("/file");
         io::copy(&mut meter.of(meter.of(meter.of(file))), &mut io::sink()).expect("read");
         let (took, all) = (nanoseconds(MAX_WORK) - left(&system), taken() - began);
         assert!((all / 2..=all).contains(&took), "{took} of {all}");
