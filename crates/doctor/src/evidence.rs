@@ -527,25 +527,31 @@ fn text(system: &System, path: impl AsRef<Path>) -> String {
 pub(crate) const OF_A_TREE: &str = "skipped below --root: it would run a program of the tree";
 
 /// The output of a program of this machine. Programs of a tree are never run.
-fn ask<const N: usize>(system: &System, argv: [&str; N], limit: Duration) -> Answer<String> {
+fn ask<'a>(
+    system: &System,
+    argv: impl IntoIterator<Item = &'a str>,
+    limit: Duration,
+) -> Answer<String> {
     ask_or(system, argv, limit, |output| output.last_lines(1))
 }
 
 /// The same, with the reason for a failure taken from the output by `why`.
-fn ask_or<const N: usize>(
+fn ask_or<'a>(
     system: &System,
-    argv: [&str; N],
+    argv: impl IntoIterator<Item = &'a str>,
     limit: Duration,
     why: impl Fn(&Output) -> String,
 ) -> Answer<String> {
     if !system.is_live() {
         return Answer::NotAsked(OF_A_TREE.to_owned());
     }
-    match system.run(&Program::new(argv).env("HOME", "/nonexistent").limit(limit)) {
-        Err(e) => Answer::NotAsked(format!("{}: {e}", argv[0])),
+    let program = Program::new(argv).env("HOME", "/nonexistent").limit(limit);
+    let name = program.name().to_owned();
+    match system.run(&program) {
+        Err(e) => Answer::NotAsked(format!("{name}: {e}")),
         Ok(output) => match output.ended {
             Ended::Status(0) => Answer::Is(output.text),
-            ended => Answer::Failed(format!("{} ended with {ended}: {}", argv[0], why(&output))),
+            ended => Answer::Failed(format!("{name} ended with {ended}: {}", why(&output))),
         },
     }
 }

@@ -12,10 +12,8 @@ use gpusetup_database::compat::{AddOnId, Database, PackageManager};
 use gpusetup_packages::{Note, RepositoryFormat};
 use gpusetup_system::{Node, Space, System};
 use gpusetup_text::paths::{
-    BLACKLIST, CACHE, CUDA_ALTERNATIVE, DKMS_SIGNING, FABRIC_MODULES, HELD, LICENCE_UNITS,
-    LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PERSISTENCE_UNITS,
-    PERSISTENCE_WANTED, PREFIX, PROFILE, SETTINGS_UNIT, SETTINGS_WANTED, VGPU_TOKEN,
-    host_compilers,
+    CACHE, CUDA_ALTERNATIVE, LICENCE_UNITS, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, PERSISTENCE_UNITS,
+    PERSISTENCE_WANTED, PLANNED, PREFIX, host_compilers,
 };
 use gpusetup_text::text::quoted_path;
 use std::collections::{BTreeMap, BTreeSet};
@@ -414,23 +412,12 @@ fn paths(
     (database, os, arch): (&Database, &Os, &str),
 ) -> BTreeMap<PathBuf, PathState> {
     let mut states = BTreeMap::new();
-    let ours = [
-        BLACKLIST,
-        DKMS_SIGNING,
-        LOADER_PATH,
-        PROFILE,
-        FABRIC_MODULES,
-        HELD,
-        MODULE_OPTIONS,
-        SETTINGS_UNIT,
-        SETTINGS_WANTED,
-        PERSISTENCE_WANTED,
-        VGPU_TOKEN,
-    ];
     let units = PERSISTENCE_UNITS.into_iter().chain(LICENCE_UNITS);
-    let ours = ours
-        .into_iter()
+    let ours = PLANNED
+        .iter()
+        .copied()
         .chain(units)
+        .chain([PERSISTENCE_WANTED])
         .map(PathBuf::from)
         .chain([prefix.join("cuda")]);
     let compilers = toolkits

@@ -103,6 +103,11 @@ impl Program {
         self
     }
 
+    /// The program's name, or its path, as it is started.
+    pub fn name(&self) -> &str {
+        &self.argv[0]
+    }
+
     /// Adds an environment variable.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
@@ -213,7 +218,7 @@ impl System {
                 }
                 let why = format!(
                     "{} was ended: it printed more than {} MiB",
-                    program.argv[0],
+                    program.name(),
                     program.most >> 20
                 );
                 return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
@@ -249,8 +254,8 @@ fn ended(status: Option<std::process::ExitStatus>) -> Ended {
     }
 }
 
-/// The time a program has to exit after SIGTERM. The unit tests have one that never does.
-const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 5 });
+/// The time a program has to exit after SIGTERM.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Ends the group and all its descendants, first with SIGTERM and then with SIGKILL: nothing the
 /// program started may keep writing. apt's dpkg has its own session and outlives apt.

@@ -2,14 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-/// Constants, and a table of them in which each doc comment is the text.
+/// Constants, and a table of them in which each doc comment is the text. Those that a plan compares
+/// with the host are `planned`.
 macro_rules! paths {
-    ($($(#[doc = $text:literal])+ $name:ident = $path:literal,)+) => {
+    ($($(#[doc = $text:literal])+ $name:ident = $path:literal $($mark:ident)?,)+) => {
         $($(#[doc = $text])+ pub const $name: &str = $path;)+
 
         /// Every fixed path, and what it is for.
         pub const ALL: &[(&str, &str)] = &[$(($path, concat!($($text),+)),)+];
+
+        /// The paths that a plan writes and that every host's facts name, there or not.
+        pub const PLANNED: &[&str] = &[$($(paths!(@$mark $path),)?)+];
     };
+    (@planned $path:literal) => { $path };
 }
 
 paths! {
@@ -17,7 +22,7 @@ paths! {
     CONFIG = "/etc/gpusetup/config.yaml",
 
     /// The key that DKMS signs modules with, if it is not the distribution's.
-    DKMS_SIGNING = "/etc/dkms/framework.conf.d/gpusetup.conf",
+    DKMS_SIGNING = "/etc/dkms/framework.conf.d/gpusetup.conf" planned,
 
     /// The layout of GPU instances (MIG) that every boot restores.
     MIG_LAYOUT = "/etc/gpusetup/mig.yaml",
@@ -45,7 +50,7 @@ paths! {
     /// The same on systems with rpm.
     CUDA_ALTERNATIVES_RPM = "/var/lib/alternatives/cuda",
     /// The packages that gpusetup holds at their version, a name per line.
-    HELD = "/var/lib/gpusetup-held",
+    HELD = "/var/lib/gpusetup-held" planned,
     /// How the last run ended.
     RESULT = "/var/lib/gpusetup/result.json",
     /// The plan of the last run.
@@ -71,21 +76,21 @@ paths! {
     LOCK = "/run/gpusetup.lock",
 
     /// Keeps nouveau and nova from loading.
-    BLACKLIST = "/etc/modprobe.d/gpusetup-nouveau.conf",
+    BLACKLIST = "/etc/modprobe.d/gpusetup-nouveau.conf" planned,
     /// Options of the driver's kernel modules.
-    MODULE_OPTIONS = "/etc/modprobe.d/gpusetup-options.conf",
+    MODULE_OPTIONS = "/etc/modprobe.d/gpusetup-options.conf" planned,
     /// Sets the GPUs' settings at each boot.
-    SETTINGS_UNIT = "/etc/systemd/system/gpusetup-gpu-settings.service",
+    SETTINGS_UNIT = "/etc/systemd/system/gpusetup-gpu-settings.service" planned,
     /// Enables that unit.
-    SETTINGS_WANTED = "/etc/systemd/system/multi-user.target.wants/gpusetup-gpu-settings.service",
+    SETTINGS_WANTED = "/etc/systemd/system/multi-user.target.wants/gpusetup-gpu-settings.service" planned,
     /// The token with which the guest driver of virtual GPUs gets a licence.
-    VGPU_TOKEN = "/etc/nvidia/ClientConfigToken/client_configuration_token.tok",
+    VGPU_TOKEN = "/etc/nvidia/ClientConfigToken/client_configuration_token.tok" planned,
     /// Tells the loader where the toolkit's libraries are.
-    LOADER_PATH = "/etc/ld.so.conf.d/gpusetup-cuda.conf",
+    LOADER_PATH = "/etc/ld.so.conf.d/gpusetup-cuda.conf" planned,
     /// Tells login shells where the toolkit's programs are.
-    PROFILE = "/etc/profile.d/gpusetup-cuda.sh",
+    PROFILE = "/etc/profile.d/gpusetup-cuda.sh" planned,
     /// Loads at boot the kernel modules that manage NVSwitches.
-    FABRIC_MODULES = "/etc/modules-load.d/gpusetup-nvswitch.conf",
+    FABRIC_MODULES = "/etc/modules-load.d/gpusetup-nvswitch.conf" planned,
 }
 
 /// The unit of [`SETTINGS_UNIT`].

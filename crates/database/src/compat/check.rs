@@ -6,7 +6,7 @@ use super::problem::{DataProblem, Record};
 use super::tables::Row;
 use super::{
     AddOn, AddOnId, Artifact, CallForm, Companion, CompanionId, Database, Distribution,
-    DriverOffer, DriverVariant, Engine, EngineForm, Fabric, Framework, FrameworkBuild,
+    DriverOffer, DriverVariant, Engine, Fabric, Framework, FrameworkBuild,
     FrameworkNeeds, FrameworkRelease, Gpu, PciDevice, SourceId, VersionRule,
 };
 use crate::text::Text;
@@ -568,19 +568,8 @@ fn engine_files(engine: &Engine, record: &mut CheckedRecord) {
             "names no program, or a path that is not absolute",
         );
     }
-    let needs_file = matches!(engine.form, EngineForm::DaemonJson | EngineForm::Containerd);
-    if needs_file && engine.config.is_none()
-        || engine.form == EngineForm::Crio && engine.drop_in.is_none()
-    {
-        record.wrong("form", "needs a file that is not named");
-    }
-    if !engine.option_files.is_empty()
-        && !matches!(engine.form, EngineForm::Detects | EngineForm::Cdi)
-    {
-        record.wrong(
-            "option_files",
-            "goes with the forms detects and cdi: others have config or other_configs",
-        );
+    if let Some((key, what)) = engine.form.wrong_key(engine) {
+        record.wrong(key, what);
     }
     if let Some(folder) = &engine.data_dir
         && engine

@@ -212,6 +212,24 @@ pub enum EngineForm {
     Cdi,
 }
 
+impl EngineForm {
+    /// What is wrong with the keys of an engine of this form: the key, and what is said of it.
+    pub(super) fn wrong_key(self, engine: &Engine) -> Option<(&'static str, &'static str)> {
+        let file = match self {
+            Self::DaemonJson | Self::Containerd => &engine.config,
+            Self::Crio => &engine.drop_in,
+            Self::Detects | Self::Cdi => return None,
+        };
+        if file.is_none() {
+            return Some(("form", "needs a file that is not named"));
+        }
+        (!engine.option_files.is_empty()).then_some((
+            "option_files",
+            "goes with the forms detects and cdi: others have config or other_configs",
+        ))
+    }
+}
+
 /// What a restart of an engine does to containers that run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

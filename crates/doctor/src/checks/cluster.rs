@@ -4,7 +4,7 @@
 use super::containers::unreadable;
 use crate::{Answer, Case, Cluster, Kubernetes, Slurm, StartedAgent, Verdict};
 use gpusetup_causes::Remedy;
-use gpusetup_host::{BrokenConfig, GpuAccess, form_of};
+use gpusetup_host::{BrokenConfig, form_of};
 use gpusetup_text::text::quoted_path;
 use std::collections::BTreeSet;
 
@@ -195,7 +195,7 @@ fn runs_pods(case: &Case, of: &Kubernetes, broken: &BrokenConfig) -> bool {
         .filter(|agent| finds_runtimes(case, agent))
     {
         Some(agent) => agent == engine.id.as_str(),
-        None => form.gpus == GpuAccess::Runtime && !form.finds_runtimes,
+        None => form.runs_pods && !form.finds_runtimes,
     }
 }
 

@@ -4,7 +4,7 @@
 use super::{Answer, ask, ask_or, names, text};
 use gpusetup_database::compat::{Database, Engine};
 use gpusetup_gpus::cluster;
-use gpusetup_host::{ContainerHost, GpuAccess, InstalledEngine, form_of, runtimes_by_file};
+use gpusetup_host::{ContainerHost, InstalledEngine, form_of, runtimes_by_file};
 use gpusetup_nvidia::GpuTable;
 use gpusetup_system::System;
 use serde::{Deserialize, Serialize};
@@ -159,7 +159,7 @@ fn kubernetes(system: &System, database: &Database, host: &ContainerHost) -> Kub
     let all = host.engines.iter();
     let runs_pods: Vec<_> = all
         .filter_map(|found| Some((database.engine(found.id)?, found)))
-        .filter(|(engine, _)| form_of(engine).gpus == GpuAccess::Runtime)
+        .filter(|(engine, _)| form_of(engine).runs_pods)
         .collect();
     let shared = runs_pods
         .iter()

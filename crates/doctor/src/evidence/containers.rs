@@ -4,7 +4,7 @@ use super::{Answer, ask, text};
 use gpusetup_database::compat::{Database, Engine};
 use gpusetup_database::version::AddOnVersion;
 use gpusetup_host::{
-    BrokenConfig, CdiSpec, ContainerHost, Facts, GpuAccess, InstalledEngine, MachineKind,
+    BrokenConfig, CdiSpec, ContainerHost, Facts, InstalledEngine, MachineKind,
     cdi_specs, form_of, misnamed_cdi_specs, program_exists, runtimes_by_file, undefined_default,
 };
 use gpusetup_system::{System, environment};
@@ -160,10 +160,10 @@ pub struct Coherent {
 impl Containers {
     /// Moves the error in docker's daemon.json to the other files' errors.
     pub(super) fn add_older_error(&mut self, database: &Database) {
-        let engine = database
-            .engines
-            .iter()
-            .find(|engine| form_of(engine).gpus == GpuAccess::Flag);
+        let engine = database.engines.iter().find(|engine| {
+            let config = engine.config.as_deref();
+            config.is_some_and(|path| path.ends_with("/daemon.json"))
+        });
         let error = engine.zip(self.daemon_json.take());
         self.broken.splice(
             ..0,
@@ -204,8 +204,8 @@ pub(crate) fn containers(system: &System, database: &Database, host: &ContainerH
         has_toolkit,
         daemon: installed
             .iter()
-            .find(|(engine, _)| has_toolkit && form_of(engine).gpus == GpuAccess::Flag)
-            .and_then(|(engine, _)| docker_daemon(system, engine, host)),
+            .filter(|_| has_toolkit)
+            .find_map(|(engine, _)| daemon(system, engine, host)),
         toolkit_version: host.toolkit.as_ref().and_then(|toolkit| toolkit.version),
         bare_snap: is_bare_snap(system, database, host),
         daemon_json: None,
@@ -320,14 +320,10 @@ fn old_cdi_readers(
     old
 }
 
-/// What the running daemon reports; it is not started for that.
-fn docker_daemon(system: &System, engine: &Engine, host: &ContainerHost) -> Option<DockerDaemon> {
-    let argv = [
-        engine.id.as_str(),
-        "info",
-        "--format",
-        "{{json .Runtimes}} {{.CgroupDriver}}",
-    ];
+/// What the running daemon of an engine reports; it is not started for that.
+fn daemon(system: &System, engine: &Engine, host: &ContainerHost) -> Option<DockerDaemon> {
+    let program = std::iter::once(engine.id.as_str());
+    let argv = program.chain(form_of(engine).daemon_info?.iter().copied());
     let Answer::Is(text) = ask(system, argv, Duration::from_secs(20)) else {
         return None;
     };

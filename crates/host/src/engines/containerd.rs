@@ -14,6 +14,7 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, Value, value};
 
 /// How containerd is configured.
 pub(crate) static FORM: EngineBehaviour = EngineBehaviour {
+    runs_pods: true,
     serves_no_pods,
     place,
     joins_files: true,

@@ -15,6 +15,7 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, value};
 
 /// How CRI-O is configured.
 pub(crate) static FORM: EngineBehaviour = EngineBehaviour {
+    runs_pods: true,
     falls_back_to_cdi: true,
     inherits_default: true,
     place,

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 /// How Docker is configured.
 pub(crate) static FORM: EngineBehaviour = EngineBehaviour {
+    daemon_info: Some(&["info", "--format", "{{json .Runtimes}} {{.CgroupDriver}}"]),
     note: Some(
         "for rootless Docker, each user runs nvidia-ctk runtime configure with --config ~/.config/docker/daemon.json, and root \
          sets nvidia-container-cli.no-cgroups in nvidia-ctk's configuration",

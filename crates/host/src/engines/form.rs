@@ -14,6 +14,11 @@ use std::path::{Path, PathBuf};
 pub struct EngineBehaviour {
     /// How containers get GPUs.
     pub gpus: GpuAccess,
+    /// Whether Kubernetes runs pods with it.
+    pub runs_pods: bool,
+    /// The arguments with which its program reports the runtimes of the running daemon, in JSON,
+    /// and its cgroup driver.
+    pub daemon_info: Option<&'static [&'static str]>,
     /// Whether it looks for NVIDIA's runtime when it starts, and then writes its configuration.
     pub finds_runtimes: bool,
     /// Whether containers get the devices of CDI specifications while it has no runtime of
@@ -91,6 +96,8 @@ impl EngineBehaviour {
     ) -> Self {
         Self {
             gpus,
+            runs_pods: false,
+            daemon_info: None,
             finds_runtimes: false,
             falls_back_to_cdi: false,
             inherits_default: false,

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// How K3s and RKE2 are configured.
 pub(crate) static FORM: EngineBehaviour = EngineBehaviour {
+    runs_pods: true,
     finds_runtimes: true,
     read_options: Some(read_options),
     ..EngineBehaviour::new(GpuAccess::Runtime, places::by_pattern, |text, _, _| {
