@@ -21,7 +21,7 @@
 //! # facts.machine.arch = "x86_64".to_owned();
 //! facts.gpus = host::assumed_gpus(&database, "l4")?;
 //!
-//! let planned = Planner::new(&database).plan(facts, Request::no_wishes("2026-11-22"))?;
+//! let planned = Planner::new(&database).plan(facts, Request::default_on("2026-11-22"))?;
 //! assert_eq!(planned.plan.selection.cudnn.as_ref().map(|cudnn| cudnn.version.major), Some(9));
 //! for step in &planned.plan.steps {
 //!     println!("{}: {}", step.title, step.why);
