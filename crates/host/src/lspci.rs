@@ -1,5 +1,5 @@
-//! The output of `lspci`, `lspci -n`, `lspci -nn` and `lspci -nnk`, in whichever form people paste
-//! it. Surrounding lines of other tools are ignored. Plain `lspci` prints the id of a device only
+//! The output of `lspci`, `lspci -n`, `lspci -nn`, `lspci -nnk` and `lspci -mm`, in whichever form
+//! people paste it, and as often. Surrounding lines of other tools are ignored. Plain `lspci` prints the id of a device only
 //! if it has no name for it (`Device 15f9`). Names do not identify a board, so such lines are
 //! returned and not guessed at.
 
@@ -20,24 +20,23 @@ pub(crate) struct Listing {
 /// Parses `lspci` output.
 pub(crate) fn parse(text: &str) -> Listing {
     let mut listing = Listing::default();
-    // Whether the following details belong to the last function in the list.
-    let mut open = false;
+    // The function that the following details belong to.
+    let mut open = None;
     for line in text.lines() {
         let trimmed = line.trim();
         listing.shows_drivers |= ["Kernel driver in use:", "Kernel modules:"]
             .iter()
             .any(|k| trimmed.starts_with(k));
         if let Some((address, rest)) = device_line(trimmed) {
-            open = false;
+            open = None;
             if let Some(function) = function(&address, rest) {
-                listing.functions.push(function);
-                open = true;
+                open = Some(listing.add(function));
             } else if is_nvidias_display(rest) {
                 listing.without_numbers.push(trimmed.to_owned());
             }
             continue;
         }
-        let Some(last) = listing.functions.last_mut().filter(|_| open) else {
+        let Some(last) = open.and_then(|at: usize| listing.functions.get_mut(at)) else {
             continue;
         };
         if let Some(subsystem) = trimmed.strip_prefix("Subsystem:") {
@@ -49,7 +48,27 @@ pub(crate) fn parse(text: &str) -> Listing {
             last.driver = Some(driver.trim().to_owned()).filter(|d| !d.is_empty());
         }
     }
+    listing.without_numbers.dedup();
     listing
+}
+
+impl Listing {
+    /// Adds a function, and returns its place. One that is there already is the same function in
+    /// another list of the same host.
+    fn add(&mut self, function: Function) -> usize {
+        let known = self.functions.iter().position(|known| {
+            (&known.address, known.device) == (&function.address, function.device)
+        });
+        let at = known.unwrap_or(self.functions.len());
+        match known {
+            Some(known) => {
+                let known = &mut self.functions[known];
+                known.subsystem = known.subsystem.take().or(function.subsystem);
+            }
+            None => self.functions.push(function),
+        }
+        at
+    }
 }
 
 /// How many devices a text names. A list without NVIDIA's devices may be empty, but is not another
@@ -89,17 +108,57 @@ pub fn bus_address(text: &str) -> Option<String> {
 /// [Tesla P100] [10de:15f9]` with `-nn`, `0302: 10de:15f9` with `-n`, `3D controller: NVIDIA
 /// Corporation Device 15f9` without either.
 fn function(address: &str, rest: &str) -> Option<Function> {
-    let (class, device) = numbers_and_names(rest)
-        .or_else(|| numbers(rest))
-        .or_else(|| nameless(rest))?;
+    let (class, device, subsystem) = if rest.starts_with('"') {
+        quoted(rest)?
+    } else {
+        let (class, device) = numbers_and_names(rest)
+            .or_else(|| numbers(rest))
+            .or_else(|| nameless(rest))?;
+        (class, device, None)
+    };
     Some(Function {
         address: address.to_owned(),
         vendor: NVIDIA,
         device,
         class,
-        subsystem: None,
+        subsystem,
         driver: None,
     })
+}
+
+/// What `-mm` prints: class, vendor, device and the board's vendor and device, each in quotes, by
+/// name, by number (`-mmn`), or with the number in brackets (`-mmnn`).
+fn quoted(rest: &str) -> Option<(u16, u16, Option<String>)> {
+    let mut fields = rest.split('"').skip(1).step_by(2);
+    let class = fields.next()?;
+    let named = CLASSES.iter().find(|(name, _)| *name == class);
+    let class = number_in(class).or(named.map(|(_, number)| *number))?;
+    let vendor = fields.next()?;
+    if number_in(vendor) != Some(NVIDIA) && !is_nvidia(vendor) {
+        return None;
+    }
+    let device = number_in(fields.next()?)?;
+    let board = fields
+        .next()
+        .and_then(number_in)
+        .zip(fields.next().and_then(number_in));
+    Some((
+        class,
+        device,
+        board.map(|(v, d)| format!("{v:04x}:{d:04x}")),
+    ))
+}
+
+/// The number of a field: `2204`, `GA102 [GeForce RTX 3090] [2204]`, `Device 2204`.
+fn number_in(field: &str) -> Option<u16> {
+    hexadecimal(field)
+        .or_else(|| hexadecimal(brackets(field).last()?))
+        .or_else(|| hexadecimal(field.strip_prefix("Device ")?))
+}
+
+/// Whether this is NVIDIA's name, which lists before 2012 spell with a small n.
+fn is_nvidia(vendor: &str) -> bool {
+    vendor.to_ascii_uppercase().starts_with("NVIDIA")
 }
 
 fn numbers_and_names(rest: &str) -> Option<(u16, u16)> {
@@ -118,10 +177,11 @@ fn numbers(rest: &str) -> Option<(u16, u16)> {
 fn nameless(rest: &str) -> Option<(u16, u16)> {
     let (class, name) = rest.split_once(": ")?;
     let (_, class) = CLASSES.iter().find(|(name, _)| *name == class)?;
-    let device = name
-        .strip_prefix("NVIDIA Corporation Device ")?
+    let (vendor, device) = name.split_once(" Corporation Device ")?;
+    let device = device
         .split_whitespace()
-        .next()?;
+        .next()
+        .filter(|_| is_nvidia(vendor))?;
     Some((*class, hexadecimal(device)?))
 }
 
@@ -139,7 +199,8 @@ const CLASSES: [(&str, u16); 4] = [
 
 fn is_nvidias_display(rest: &str) -> bool {
     let mut displays = CLASSES.iter().filter(|(_, class)| class >> 8 == 0x03);
-    rest.contains("NVIDIA") && displays.any(|(name, _)| rest.starts_with(name))
+    let rest = rest.trim_start_matches('"');
+    rest.to_ascii_uppercase().contains("NVIDIA") && displays.any(|(name, _)| rest.starts_with(name))
 }
 
 /// The texts in square brackets.
@@ -228,6 +289,48 @@ mod tests {
         ];
         assert_eq!(seen, want);
         assert_eq!(listing.without_numbers, [""; 0]);
+    }
+
+    #[test]
+    fn lines_for_programs_are_read() {
+        let text = "\
+01:00.0 \"VGA compatible controller [0300]\" \"NVIDIA Corporation [10de]\" \"GA102 [GeForce RTX 3090] [2204]\" -ra1 \"Gigabyte [1458]\" \"Device [403b]\"
+02:00.0 \"0302\" \"10de\" \"2330\" -ra1 \"10de\" \"16c1\"
+03:00.0 \"3D controller\" \"NVIDIA Corporation\" \"Device 15f9\" -ra1 \"NVIDIA Corporation\" \"Device 116b\"
+04:00.0 \"Ethernet controller [0200]\" \"Intel Corporation [8086]\" \"Device [1572]\"
+05:00.0 \"3D controller\" \"NVIDIA Corporation\" \"GH100 [H100 SXM5 80GB]\" -ra1";
+        let listing = parse(text);
+        let seen: Vec<_> = listing
+            .functions
+            .iter()
+            .map(|f| (&*f.address, f.device, f.class, f.subsystem.as_deref()))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ("0000:01:00.0", 0x2204, 0x0300, Some("1458:403b")),
+                ("0000:02:00.0", 0x2330, 0x0302, Some("10de:16c1")),
+                ("0000:03:00.0", 0x15f9, 0x0302, None),
+            ]
+        );
+        assert_eq!(listing.without_numbers.len(), 1);
+    }
+
+    #[test]
+    fn two_lists_of_one_host_have_its_gpus_once() {
+        let plain = "3b:00.0 3D controller [0302]: nVidia Corporation Device [10de:15f9] (rev a1)\n\
+            3c:00.0 3D controller: nVidia Corporation Device 15f9 (rev a1)\n";
+        let text = format!("{plain}--\n0000:{plain}\tKernel driver in use: nvidia\n");
+        let listing = parse(&text);
+        let seen: Vec<_> = listing
+            .functions
+            .iter()
+            .map(|f| (&*f.address, f.driver.as_deref()))
+            .collect();
+        assert_eq!(
+            seen,
+            [("0000:3b:00.0", None), ("0000:3c:00.0", Some("nvidia"))]
+        );
     }
 
     #[test]
