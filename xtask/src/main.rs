@@ -13,6 +13,7 @@
 //! cargo xtask record open-kernel-modules ../open-gpu-kernel-modules
 //! cargo xtask record mig ../mig-parted COMMIT
 //! cargo xtask record distributions /var/lib/apt/lists 2026-11-22
+//! cargo xtask record ubuntu lists 2026-11-30
 //! cargo xtask record headers ../wheels
 //! cargo xtask record error-codes ../wheels
 //! cargo xtask record redistrib ../cuda-packages
@@ -45,6 +46,7 @@ mod pypi;
 mod redistrib;
 mod requirements;
 mod table;
+mod ubuntu;
 mod virtual_gpus;
 mod wheels;
 
@@ -149,6 +151,13 @@ enum Source {
         /// apt's folder of package lists
         lists: PathBuf,
         /// The day when apt downloaded them
+        day: String,
+    },
+    /// Record NVIDIA's drivers in Ubuntu's suites
+    Ubuntu {
+        /// A folder of package lists, named as apt names them
+        lists: PathBuf,
+        /// The day when they were downloaded
         day: String,
     },
     /// Record the oldest glibc that CUDA's and cuDNN's libraries work with
@@ -257,6 +266,7 @@ fn record(source: Source) -> Result<()> {
             errors::record(&database, &repository)
         }
         Source::Distributions { lists, day } => distributions::record(&lists, &day),
+        Source::Ubuntu { lists, day } => ubuntu::record(&lists, &day),
         Source::Headers { wheels } => headers::record(&wheels),
         Source::ErrorCodes { wheels } => error_codes::record(&wheels),
         Source::Mig { clone, commit } => mig::record(&clone, &commit),
@@ -305,6 +315,7 @@ fn comparisons(database: &Database, write: bool) -> Result<Vec<Comparison>> {
         error_codes::check()?,
         compile_matrix::check(database)?,
         distributions::check(database)?,
+        ubuntu::check(database)?,
         wheels::check(database)?,
         requirements::check(database)?,
         libraries::check(database)?,
