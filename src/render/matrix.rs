@@ -5,6 +5,7 @@
 use super::escaped;
 use crate::compat::{Architecture, CudaRelease, Database, ModuleFlavour};
 use crate::resolve::{TargetGpu, refused_series, serves};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// The page.
@@ -88,6 +89,19 @@ fn examples(database: &Database, a: &Architecture) -> String {
     names.join(", ")
 }
 
+/// The names of all GPUs of a capability, for the search: each once, with bars between them.
+fn names(database: &Database, a: &Architecture) -> String {
+    let of_capability = database
+        .gpus
+        .iter()
+        .filter(|gpu| gpu.compute_capability == Some(a.compute_capability));
+    let names: BTreeSet<_> = of_capability
+        .flat_map(|gpu| gpu.name.split(" / "))
+        .map(|name| name.trim_start_matches("NVIDIA "))
+        .collect();
+    names.into_iter().collect::<Vec<_>>().join("|")
+}
+
 fn select(name: &str, label: &str, options: Vec<String>) -> String {
     let options: String = options
         .iter()
@@ -115,7 +129,7 @@ fn filters(
         .map(|b| b.branch.to_string())
         .collect();
     format!(
-        "<form id=\"filter\">{}{}{}<label>Contains <input name=\"text\" type=\"search\" placeholder=\"a100, 8.6\"></label></form>\n",
+        "<form id=\"filter\">{}{}{}<label>Contains <input name=\"text\" type=\"search\" placeholder=\"rtx 4090, a100, 8.6\"></label></form>\n",
         select("family", "Architecture", families),
         select("cuda", "CUDA", cuda),
         select("branch", "Driver branch", branches),
@@ -140,7 +154,9 @@ fn grid(database: &Database, architectures: &[&Architecture], series: &[&CudaRel
         let examples = escaped(&a.embedded.clone().unwrap_or_else(|| examples(database, a)));
         let _ = write!(
             out,
-            "<tr data-family=\"{family}\"><th scope=\"row\">{capability} {family}<small>{examples}</small></th>"
+            "<tr data-family=\"{family}\" data-names=\"{names}\"><th scope=\"row\">{capability} {family}\
+             <small>{examples}</small></th>",
+            names = escaped(&names(database, a)),
         );
         for release in series {
             out += &cell(database, a, release);
@@ -218,8 +234,12 @@ fn branches(database: &Database) -> String {
             .architectures
             .iter()
             .filter(|a| a.is_served_by(b.branch));
-        let mut families: Vec<_> = served.map(|a| a.name.as_str()).collect();
-        families.dedup();
+        let mut families: Vec<&str> = Vec::new();
+        for architecture in served {
+            if !families.contains(&architecture.name.as_str()) {
+                families.push(&architecture.name);
+            }
+        }
         let _ = writeln!(
             out,
             "<tr><th scope=\"row\">{}</th><td>{kind}</td><td>{newest}</td><td>{}</td><td>{}</td><td>{modules}</td><td>{}</td></tr>",
@@ -233,7 +253,7 @@ fn branches(database: &Database) -> String {
 }
 
 fn footer(database: &Database) -> String {
-    let ids: std::collections::BTreeSet<_> = database
+    let ids: BTreeSet<_> = database
         .architectures
         .iter()
         .flat_map(|a| &a.sources)
@@ -292,6 +312,56 @@ mod tests {
             "{}",
             cell_of("3.5", "11.8")
         );
+    }
+
+    #[test]
+    fn branches_name_the_architectures_that_they_serve() {
+        let page = html(&embedded());
+        let rows: Vec<_> = ["595", "580", "470"]
+            .into_iter()
+            .filter_map(|branch| {
+                let row = page
+                    .split("<tr>")
+                    .find(|row| row.starts_with(&format!("<th scope=\"row\">{branch}</th>")))?;
+                let cell = row.rsplit_once("<td>")?.1;
+                Some(format!("{branch}: {}", cell.split('<').next()?))
+            })
+            .collect();
+        insta::assert_snapshot!(rows.join("\n"), @r"
+        595: Turing, Ampere, Ada Lovelace, Hopper, Blackwell, Blackwell Ultra
+        580: Maxwell, Pascal, Volta, Turing, Ampere, Ada Lovelace, Hopper, Blackwell, Blackwell Ultra
+        470: Kepler, Maxwell, Pascal, Volta, Turing, Ampere
+        ");
+    }
+
+    #[test]
+    fn the_search_finds_every_gpu() {
+        let (page, database) = (html(&embedded()), embedded());
+        for name in [
+            "GeForce RTX 4090",
+            "GeForce GTX 1060 3GB",
+            "Tesla T4",
+            "GeForce RTX 3080",
+        ] {
+            let capability = database
+                .gpus
+                .iter()
+                .find(|gpu| gpu.name.contains(name))
+                .and_then(|gpu| gpu.compute_capability)
+                .expect("a known GPU");
+            let row = page
+                .split("<tr ")
+                .find(|row| row.contains(&format!("<th scope=\"row\">{capability} ")))
+                .expect("its row");
+            let names = row.split("data-names=\"").nth(1).expect("names");
+            assert!(
+                names
+                    .split('"')
+                    .next()
+                    .is_some_and(|all| all.contains(name)),
+                "{name}"
+            );
+        }
     }
 
     #[test]
