@@ -147,8 +147,8 @@ fn layer_and_version<'a>(
         {
             Some((layer, "latest".to_owned()))
         }
-        // "cuda toolkit" is a subject.
-        [layer, wanted] if is_layer(layer, options)? && !is_subject(words) => {
+        // "cuda toolkit" is a subject, and "cuda graphs" is no version.
+        [layer, wanted] if is_layer(layer, options)? && is_wish(wanted) && !is_subject(words) => {
             Some((layer, (*wanted).to_owned()))
         }
         // A range has blanks: `>=12.4, <13`.
@@ -160,6 +160,12 @@ fn layer_and_version<'a>(
         }
         _ => None,
     })
+}
+
+/// Whether a word asks for versions: `13.0`, `>=12.4`, `latest`.
+fn is_wish(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_digit() || "<>=~^".contains(c))
+        || ["best", "latest", NONE].contains(&word)
 }
 
 /// A text of so many words is one that somebody pasted, and no subject.

@@ -34,13 +34,14 @@ pub(crate) fn article(
     options: &Options,
     language: &Translation,
 ) -> Result<Option<Article>, Problem> {
-    if let Some(article) = of_kind(words, options, language)? {
-        return Ok(Some(article));
-    }
     let name = words.join(" ");
     let known = subjects();
+    // Before the kinds: a "gpu instance" is no model of a GPU.
     if let Some(found) = subject::find(&known, &name) {
         return Ok(Some(of_subject(found, language)));
+    }
+    if let Some(article) = of_kind(words, options, language)? {
+        return Ok(Some(article));
     }
     if let Some(found) = error_code::find(&error_codes(), &name) {
         return Ok(Some(of_error(found, language)));
