@@ -144,7 +144,7 @@ fn takes(host: &Host, found: &[&str]) -> Duration {
     let start = Instant::now();
     let ran = doctor(host, true, &["--json"]);
     let took = start.elapsed();
-    let short: Vec<_> = beside_old_versions(findings(&ran, ""))
+    let short: Vec<_> = beside_old_versions(findings(&ran, ""), |_| false)
         .into_iter()
         .map(|f| f.short)
         .collect();
@@ -315,13 +315,18 @@ fn findings(ran: &Ran, kernel: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// The check of known vulnerabilities.
-const FIXES: &str = "GS513";
+/// The checks that warn of every host here: its driver and its toolkit are Debian's and an old one,
+/// which NVIDIA does not maintain any more.
+const OLD: [&str; 2] = ["GS510", "GS513"];
 
-/// The findings of a host whose driver and toolkit are Debian's and an old one: both always lack
-/// fixes of security bulletins.
-fn beside_old_versions(mut findings: Vec<Finding>) -> Vec<Finding> {
-    findings.retain(|finding| finding.short != format!("{FIXES} warn"));
+/// The findings of a host that are not of its age, except the ones that a case is about.
+fn beside_old_versions(
+    mut findings: Vec<Finding>,
+    is_about: impl Fn(&str) -> bool,
+) -> Vec<Finding> {
+    let of_age = OLD.into_iter().filter(|id| !is_about(id));
+    let of_age: Vec<_> = of_age.map(|id| format!("{id} warn")).collect();
+    findings.retain(|finding| !of_age.contains(&finding.short));
     findings
 }
 
@@ -338,12 +343,7 @@ fn examine_one(stages: &Stages, n: usize, case: &Case) -> Option<String> {
     }
     let ran = doctor(&host, case.runs, &[&["--json"], case.arguments].concat());
     keep_report(&host, case.runs, case.what, case.arguments);
-    let found = findings(&ran, &kernel);
-    let found = if case.is_about(FIXES) {
-        found
-    } else {
-        beside_old_versions(found)
-    };
+    let found = beside_old_versions(findings(&ran, &kernel), |id| case.is_about(id));
     differs(case.what, case.found, case.first, &found, &ran.out)
 }
 
@@ -374,7 +374,7 @@ fn examine_several(stages: &Stages, n: usize, case: &Several, all: &[&Case]) -> 
     let ran = doctor(&host, true, &["--json"]);
     let shown = doctor(&host, true, &["--color", "never"]);
     keep_report(&host, true, case.what, &[]);
-    let found = beside_old_versions(findings(&ran, &kernel));
+    let found = beside_old_versions(findings(&ran, &kernel), |_| false);
     let wrong = differs(case.what, case.found, case.first, &found, &ran.out);
     // A line of the text may be broken; its words are not.
     let words = |text: &str| {

@@ -8,7 +8,8 @@
 
 use gpusetup_database::cause::CauseRow;
 use gpusetup_database::compat::{
-    Bulletin, Companion, KeyByHand, ModuleFlavour, OnlySigner, PackageManager, VersionRule,
+    Bulletin, Companion, DriverBranch, KeyByHand, ModuleFlavour, OnlySigner, PackageManager,
+    VersionRule,
 };
 use gpusetup_database::version::{AddOnVersion, CudaVersion, DriverVersion};
 use gpusetup_system::limits::Limit;
@@ -741,11 +742,34 @@ pub fn branch_without_fixes(driver: DriverVersion, newest: &Bulletin) -> String 
     )
 }
 
-/// A driver without fixes of security bulletins (GS513).
+/// A driver without fixes of security bulletins (GS513): its branch stays.
 pub fn fixed_driver(fixed: DriverVersion) -> Remedy {
+    let branch = fixed.branch;
     Remedy::new(
         format!("install driver {fixed} or newer"),
-        ["sudo gpusetup apply --upgrade"],
+        [format!(
+            "sudo gpusetup apply --profile driver --driver {branch} --upgrade"
+        )],
+    )
+}
+
+/// A driver branch that NVIDIA does not maintain any more (GS510).
+pub fn branch_is_over(branch: &DriverBranch) -> String {
+    let end = branch.end_of_life.as_deref().unwrap_or("years ago");
+    format!(
+        "driver branch {} is past its end of life ({end}) and gets no more fixes",
+        branch.branch
+    )
+}
+
+/// A branch that NVIDIA still maintains, in place of one that it does not (GS510).
+pub fn maintained_branch(branch: &DriverBranch) -> Remedy {
+    let number = branch.branch;
+    let end = branch.end_of_life.as_deref();
+    let until = end.map(|end| format!(", which is supported until {end}"));
+    Remedy::new(
+        format!("go to branch {number}{}", until.unwrap_or_default()),
+        [format!("gpusetup plan --profile driver --driver {number}")],
     )
 }
 

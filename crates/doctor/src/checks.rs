@@ -101,8 +101,9 @@ pub const CHECKS: &[Check] = {
     use Probe::*;
     &[
         Check::new(GS603, Area::Packages, packages::done)
-            .reads("dpkg's record, the free space on /boot, the size of the initramfs images")
-            .needs(&[Images]),
+            .reads("dpkg's record, the free space on /boot, the size of the initramfs images, DKMS's logs of failed builds")
+            .needs(&[Images, DkmsLogs])
+            .follows(&[GS104]),
         Check::new(GS608, Area::Packages, packages::wholly_read)
             .reads("what every other check reads, and the limits of gpusetup")
             .facts_suffice(),
@@ -344,7 +345,10 @@ pub const CHECKS: &[Check] = {
             .reads("RPATH and RUNPATH of frameworks' libraries, LD_LIBRARY_PATH of the caller, the loader's cache")
             .needs(&[Python])
             .follows(&[GS719]),
-        // Last: it is never the cause of anything else.
+        // Last: they are never the cause of anything else.
+        Check::new(GS510, Area::Driver, security::is_maintained)
+            .reads("the installed driver, the database's driver branches")
+            .facts_suffice(),
         Check::new(GS513, Area::Driver, security::has_fixes)
             .reads("the versions of the driver, the CUDA toolkits and NVIDIA's container toolkit, the database's security bulletins")
             .needs(&[Containers])

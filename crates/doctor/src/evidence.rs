@@ -78,6 +78,13 @@ pub struct EvidenceSources {
     pub left_out: BTreeSet<String>,
 }
 
+impl EvidenceSources {
+    /// The day on which a host is looked at.
+    fn day(&self) -> String {
+        self.today.clone().unwrap_or_else(gpusetup_system::today)
+    }
+}
+
 /// What was seen of a host.
 // A new field must be an `Answer` or an option with `serde(default)`, so that an older file does
 // not claim that something is missing.
@@ -97,6 +104,9 @@ pub struct Seen {
     pub accepts_no_gpu: bool,
     /// The facts of the host.
     pub facts: Facts,
+    /// The day on which it was seen, `2026-11-20`.
+    #[serde(default)]
+    pub day: Option<String>,
     /// The directory that contains the toolkits.
     pub prefix: PathBuf,
     /// The default toolkit, `PREFIX/cuda`, with links resolved. None if that is missing or
@@ -283,12 +293,8 @@ pub fn gather(
         denied,
         blocked,
         images: programs.images,
-        apt: probes.run(Probe::Apt, || {
-            apt::apt(
-                system,
-                &sources.today.clone().unwrap_or_else(gpusetup_system::today),
-            )
-        }),
+        apt: probes.run(Probe::Apt, || apt::apt(system, &sources.day())),
+        day: Some(sources.day()),
         bus: probes.run(Probe::Bus, || bus::bus(system, &facts, database)),
         containers: probes.run(Probe::Containers, || {
             containers::containers(system, database, &container_host)
@@ -439,6 +445,7 @@ impl Seen {
         Self {
             only_facts: true,
             accepts_no_gpu: sources.accepts_no_gpu,
+            day: Some(sources.day()),
             facts,
             prefix: prefix.to_owned(),
             kernel_log,

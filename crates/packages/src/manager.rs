@@ -114,6 +114,11 @@ pub struct ByHand {
     pub reinstall: &'static str,
     /// The package of the C++ compiler.
     pub cxx: &'static str,
+    /// The package of containerd, of slurmd, and of Python's `venv` where that is not Python's own.
+    /// None where the distributions have none.
+    pub containerd: Option<&'static str>,
+    pub slurmd: Option<&'static str>,
+    pub venv: Option<&'static str>,
     /// Whether it accepts a version that ends in `*`.
     pub globs_versions: bool,
     /// Downloads the package lists.

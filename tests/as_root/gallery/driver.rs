@@ -200,10 +200,11 @@ pub const CASES: &[Case] = &[
         "GS501: echo 0000:18:00.0",
     ),
     sick("a toolkit lacks fixes", "", &["GS513 warn"], "GS513: gpusetup plan --cuda 13.1"),
+    sick("the driver's branch is over", "", &["GS510 warn"], "GS510: gpusetup plan --profile driver --driver 580"),
     sick("a GPU and no driver", "", &["GS501 fail"], "GS501: gpusetup plan").on(Stage::Bare),
     twin(
         "a container on another's driver",
-        &["GS501", "GS101", "GS104", "GS407", "GS513"],
+        &["GS501", "GS101", "GS104", "GS407", "GS510", "GS513"],
         "mkdir -p /run/systemd; echo docker >/run/systemd/container; rm -r /lib/modules/* /boot/*; mkdir /lib/modules/x",
     )
     .on(Stage::Bare),

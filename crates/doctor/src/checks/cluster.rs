@@ -5,6 +5,7 @@ use super::containers::unreadable;
 use crate::{Answer, Case, Cluster, Kubernetes, Slurm, StartedAgent, Verdict};
 use gpusetup_causes::Remedy;
 use gpusetup_host::{BrokenConfig, form_of};
+use gpusetup_packages::ByHand;
 use gpusetup_text::text::quoted_path;
 use std::collections::BTreeSet;
 
@@ -51,14 +52,21 @@ pub(crate) fn pods(case: &Case) -> Verdict {
 const SET_UP: &str = "sudo gpusetup apply --profile container-host";
 
 fn pods_of(case: &Case, of: &Kubernetes) -> Option<Verdict> {
-    no_checked_runtime(of)
+    no_checked_runtime(case, of)
         .or_else(|| wrong_configuration(case, of))
         .or_else(|| unconfigured(case, of))
         .or_else(|| missing_program(case, of))
         .or_else(|| no_runtime_class(of))
 }
 
-fn no_checked_runtime(of: &Kubernetes) -> Option<Verdict> {
+/// The command that installs a package on this host, if its package manager is known.
+fn installing(case: &Case, package: fn(&ByHand) -> Option<&str>) -> Option<String> {
+    let manager = case.seen.facts.os.package_manager?;
+    let package = package(&gpusetup_packages::of(manager).by_hand)?;
+    Some(gpusetup_causes::install(manager, package))
+}
+
+fn no_checked_runtime(case: &Case, of: &Kubernetes) -> Option<Verdict> {
     if of.agent.is_none() {
         let verdict =
             Verdict::fail("no kubelet, K3s or RKE2 is installed: this host is no node yet");
@@ -73,10 +81,8 @@ fn no_checked_runtime(of: &Kubernetes) -> Option<Verdict> {
     }
     if of.runtimes.is_empty() {
         let verdict = Verdict::fail("neither containerd nor CRI-O is installed: no pod can run");
-        return Some(verdict.advise(
-            "install a container runtime",
-            ["sudo apt-get install containerd"],
-        ));
+        let install = installing(case, |by_hand| by_hand.containerd);
+        return Some(verdict.advise("install a container runtime", install));
     }
     if of.configured.is_empty() && of.runtimes.iter().any(|name| name == "cri-dockerd") {
         return Some(Verdict::skip(
@@ -258,10 +264,8 @@ pub(crate) fn gres(case: &Case) -> Verdict {
     if !of.has_slurmd {
         let verdict = Verdict::fail("slurmd is not installed: this host is no node of Slurm yet")
             .caused_only_by(&[]);
-        return verdict.advise(
-            "install it in the version of the controller",
-            ["sudo apt-get install slurmd"],
-        );
+        let install = installing(case, |by_hand| by_hand.slurmd);
+        return verdict.advise("install it in the version of the controller", install);
     }
     let devices = match &of.devices {
         Answer::Is(devices) => devices,

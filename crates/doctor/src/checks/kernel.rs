@@ -4,6 +4,7 @@ use super::{NOTHING, next_kernel, no_driver_of_its_own};
 use crate::{Case, Verdict};
 use gpusetup_host::Kernel;
 use gpusetup_operation::{Link, Operation, Packages, Run};
+use gpusetup_text::ids::CheckId;
 use std::path::PathBuf;
 
 pub(crate) fn headers(case: &Case) -> Verdict {
@@ -171,7 +172,15 @@ fn module(case: &Case, kernel: &Kernel) -> Verdict {
     if failed.is_some_and(|f| f.is_final) {
         let text =
             "install a driver that supports this kernel, or boot a kernel that the driver supports";
-        return verdict.advise(text, ["gpusetup plan"]);
+        // Packages that are half configured are what this leads to.
+        return verdict
+            .caused_only_by(&[
+                CheckId::GS101,
+                CheckId::GS102,
+                CheckId::GS401,
+                CheckId::GS106,
+            ])
+            .advise(text, ["gpusetup plan --upgrade"]);
     }
     if case.seen.dkms.is_empty() {
         return verdict.advise(

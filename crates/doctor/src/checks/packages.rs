@@ -7,6 +7,7 @@ use gpusetup_host::{Origin, Unreadable};
 use gpusetup_operation::{Operation, Packages, packages};
 use gpusetup_packages::{ALL, of};
 use gpusetup_system::limits::Limit;
+use gpusetup_text::ids::CheckId;
 use gpusetup_text::text::bytes;
 use std::path::Path;
 
@@ -14,8 +15,19 @@ pub(crate) fn done(case: &Case) -> Verdict {
     let unfinished = &case.seen.facts.unfinished_packages;
     let packages = if unfinished.is_empty() {
         Verdict::pass()
-    } else {
+    } else if case
+        .seen
+        .failed_builds
+        .values()
+        .any(|failed| failed.is_final)
+    {
         cut_off(unfinished)
+            .without_repair(
+                "install a driver that compiles, after which the package manager can finish",
+            )
+            .caused_only_by(&[CheckId::GS104])
+    } else {
+        cut_off(unfinished).root_cause()
     };
     let largest = case
         .seen

@@ -1,9 +1,9 @@
 //! Known vulnerabilities: what NVIDIA's security bulletins say of what is installed.
 
 use super::no_driver_of_its_own;
-use crate::{Case, Verdict};
+use crate::{Area, Case, Verdict};
 use gpusetup_causes::Remedy;
-use gpusetup_database::compat::Bulletin;
+use gpusetup_database::compat::{BranchKind, Bulletin, DriverBranch};
 use gpusetup_host::{InstalledCompanion, MachineKind, Toolkit};
 
 /// What is installed, and what it lacks, if anything.
@@ -15,17 +15,21 @@ struct Judged {
 /// The host's driver, every CUDA toolkit, NVIDIA's container toolkit, and companions such as DCGM.
 /// A host without the fixes works, so this warns only.
 pub(crate) fn has_fixes(case: &Case) -> Verdict {
-    let judged: Vec<_> = { driver(case).into_iter() }
-        .chain(container_toolkit(case))
-        .chain(
-            case.seen
-                .facts
-                .companions
-                .iter()
-                .filter_map(|found| companion(case, found)),
-        )
-        .chain(toolkits(case))
-        .collect();
+    let companions = case.seen.facts.companions.iter();
+    let of_driver = driver(case)
+        .into_iter()
+        .chain(companions.filter_map(|found| companion(case, found)));
+    let parts = [
+        (Area::Driver, of_driver.collect()),
+        (Area::Containers, Vec::from_iter(container_toolkit(case))),
+        (Area::Toolkit, toolkits(case)),
+    ];
+    // A finding about a toolkit alone is not one about the driver.
+    let area = parts
+        .iter()
+        .find(|(_, judged)| judged.iter().any(|one| one.lacks.is_some()))
+        .map_or(Area::Driver, |(area, _)| *area);
+    let judged: Vec<_> = parts.into_iter().flat_map(|(_, judged)| judged).collect();
     if judged.is_empty() {
         return Verdict::skip("neither a driver of this host nor a toolkit is installed");
     }
@@ -46,7 +50,53 @@ pub(crate) fn has_fixes(case: &Case) -> Verdict {
             commands,
         }),
     };
-    saw.into_iter().fold(verdict, Verdict::evidence)
+    saw.into_iter()
+        .fold(verdict.of_area(area), Verdict::evidence)
+}
+
+/// NVIDIA still maintains the driver's branch. A host works without that, so this warns only.
+pub(crate) fn is_maintained(case: &Case) -> Verdict {
+    let (Some(driver), Some(today)) = (&case.seen.facts.driver, &case.seen.day) else {
+        return Verdict::skip("no driver is installed");
+    };
+    if let Some(skip) = no_driver_of_its_own(case) {
+        return skip;
+    }
+    let Some(branch) = case.database.branch(driver.version.branch) else {
+        let why = format!("driver branch {} is not known", driver.version.branch);
+        return Verdict::skip(why);
+    };
+    let end = branch
+        .end_of_life
+        .as_deref()
+        .map(|end| format!(", until {end}"));
+    let seen = format!("branch {}{}", branch.branch, end.unwrap_or_default());
+    if !branch.is_over(today) {
+        return Verdict::pass().evidence(seen);
+    }
+    let cause = gpusetup_causes::branch_is_over(branch);
+    match maintained(case, today) {
+        Some(other) => Verdict::warn(cause).remedy(gpusetup_causes::maintained_branch(other)),
+        None => Verdict::warn(format!(
+            "{cause}; no newer branch supports all GPUs of this host"
+        )),
+    }
+    .evidence(seen)
+}
+
+/// The branch that NVIDIA maintains longest, of those that support all GPUs of the host and have
+/// releases.
+fn maintained<'a>(case: &Case<'a>, today: &str) -> Option<&'a DriverBranch> {
+    let cards: Vec<_> = case.cards.iter().flatten().collect();
+    let branches = case.database.driver_branches.iter().filter(|branch| {
+        let number = branch.branch;
+        let mut drivers = case.database.drivers.iter();
+        matches!(branch.kind, BranchKind::LongTerm | BranchKind::Production)
+            && !branch.is_over(today)
+            && cards.iter().all(|card| card.is_served_by(number))
+            && drivers.any(|release| release.version.branch == number)
+    });
+    branches.max_by_key(|branch| branch.end_of_life.as_deref())
 }
 
 fn driver(case: &Case) -> Option<Judged> {

@@ -4,8 +4,8 @@ use super::{Answer, ask, text};
 use gpusetup_database::compat::{Database, Engine};
 use gpusetup_database::version::AddOnVersion;
 use gpusetup_host::{
-    BrokenConfig, CdiSpec, ContainerHost, Facts, InstalledEngine, MachineKind,
-    cdi_specs, form_of, misnamed_cdi_specs, program_exists, runtimes_by_file, undefined_default,
+    BrokenConfig, CdiSpec, ContainerHost, Facts, InstalledEngine, MachineKind, cdi_specs, form_of,
+    misnamed_cdi_specs, program_exists, runtimes_by_file, undefined_default,
 };
 use gpusetup_system::{System, environment};
 use gpusetup_text::paths::STARTED_AT_BOOT;

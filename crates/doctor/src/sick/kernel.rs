@@ -51,8 +51,17 @@ fn kernels_and_their_modules() {
         .expect("a cure");
     assert_eq!(
         cure.commands,
-        ["gpusetup plan"],
+        ["gpusetup plan --upgrade"],
         "another try would end the same"
+    );
+    let half_configured = |e: &mut Seen| {
+        too_new(e);
+        e.facts.unfinished_packages = vec!["nvidia-dkms-580".to_owned()];
+    };
+    assert_eq!(
+        found(half_configured),
+        ["GS603 fail < GS104", "GS104 fail"],
+        "what dpkg waits for would fail again"
     );
     let other_gcc = |e: &mut Seen| {
         e.compilers = vec![11];
