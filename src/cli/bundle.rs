@@ -285,7 +285,7 @@ fn is_new(out: &Path) -> Result<(), Problem> {
 fn made_with(path: &Path, database: &Database, trust: &Trust) -> Result<Plan, Problem> {
     let plan = read_plan(path, trust)?;
     if plan.database.sha256 == database.sha256 {
-        return Ok(plan);
+        return Ok(plan.as_published(database));
     }
     let sentence = format!(
         "{} was made with another database, of {}",

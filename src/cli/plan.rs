@@ -22,7 +22,6 @@ use crate::render;
 use crate::render::cloud_init::{UserDataOptions, files, user_data};
 use crate::system::System;
 use crate::text::{public_address, quoted, quoted_path, visible};
-use crate::version::Want;
 use clap::ValueEnum;
 use std::path::PathBuf;
 
@@ -401,14 +400,10 @@ fn request_options(options: &Options, plan: &Plan, left_out: &[&Gpu]) -> Vec<Str
     if options.request.locked.is_some() {
         request = request.beside_lock();
     }
-    // The default in a container is the toolkit alone.
-    let is_container = plan.host.machine.kind == MachineKind::Container;
-    let has_both = request.driver == Want::Best && request.cuda.is_wanted();
-    let profile = (is_container && has_both).then(|| "--profile compute".to_owned());
     // An assumed GPU has its bus address on that host only.
     let places = left_out.iter().map(|_| "--leave-out BUS_ID".to_owned());
     let asked = Some(request.options()).filter(|asked| !asked.is_empty());
-    asked.into_iter().chain(profile).chain(places).collect()
+    asked.into_iter().chain(places).collect()
 }
 
 /// The command that carries the plan out.

@@ -1,9 +1,10 @@
 //! How frameworks are installed with Python's package managers, for a plan and for `explain`.
 
 use super::Paint;
-use crate::compat::{Database, Framework, FrameworkRelease};
+use crate::compat::{Database, Framework, FrameworkRelease, PackageManager};
+use crate::packages;
 use crate::plan::Plan;
-use crate::resolve::{PythonPackage, Request, TargetGpu};
+use crate::resolve::{PythonCommand, PythonPackage, Request, TargetGpu};
 use crate::text::wrapped;
 use crate::version::Want;
 use std::collections::BTreeMap;
@@ -20,7 +21,8 @@ pub(crate) fn of_plan(
     width: usize,
 ) -> String {
     let mut out = String::new();
-    for package in plan.python.iter().filter(|package| package.is_known()) {
+    let known = plan.python.iter().filter(|package| package.is_known());
+    for (at, package) in known.enumerate() {
         out += &wrapped(
             "  ",
             &format!("{} {}.", package.framework, package.needs()),
@@ -29,7 +31,9 @@ pub(crate) fn of_plan(
         let shown = if verbose { package.commands.len() } else { 1 };
         for command in package.commands.iter().take(shown) {
             // A command is not broken into lines: it is to be copied.
-            out += &format!("    {}\n", paint.bold(&command.command));
+            for line in in_environment(command, at == 0, plan.host.os.package_manager) {
+                out += &format!("    {}\n", paint.bold(&line));
+            }
         }
         if let Some(extensions) = package.extensions.filter(|_| verbose) {
             out += &wrapped(
@@ -39,8 +43,11 @@ pub(crate) fn of_plan(
             );
         }
     }
-    if plan.selection.cuda.is_none() || !plan.python.iter().all(PythonPackage::needs_only_driver) {
+    if !plan.python.iter().all(PythonPackage::needs_only_driver) {
         return out;
+    }
+    if plan.selection.cuda.is_none() {
+        return out + &adding_toolkit(plan, host, paint, width);
     }
     let extensions: Vec<_> = plan
         .python
@@ -58,18 +65,67 @@ pub(crate) fn of_plan(
     };
     if plan.request.driver.is_wanted() {
         out += &wrapped("  ", &format!("{uses} To install only the driver:"), width);
-        let words =
-            ["gpusetup plan", host, &driver_only(&plan.request).options()].map(str::to_owned);
-        let command = words
-            .into_iter()
-            .filter(|word| !word.is_empty())
-            .collect::<Vec<_>>()
-            .join(" ");
+        let command = planning(host, &driver_only(&plan.request));
         out += &format!("    {}\n", paint.bold(&command));
     } else {
         out += &wrapped("  ", &uses, width);
     }
     out
+}
+
+/// How to have the toolkit, too, for builds whose packages bring their own CUDA.
+fn adding_toolkit(plan: &Plan, host: &str, paint: Paint, width: usize) -> String {
+    let compiles = plan
+        .python
+        .iter()
+        .any(|package| package.extensions.is_some());
+    if !compiles || !plan.request.driver.is_wanted() {
+        return String::new();
+    }
+    let with_toolkit = Request {
+        with_toolkit: true,
+        cuda: Want::Best,
+        cudnn: Want::Best,
+        ..plan.request.clone()
+    };
+    let mut out = wrapped(
+        "  ",
+        "No toolkit is planned. To compile extensions for it, add one:",
+        width,
+    );
+    out += &format!("    {}\n", paint.bold(&planning(host, &with_toolkit)));
+    out
+}
+
+/// The command that plans a request.
+fn planning(host: &str, request: &Request) -> String {
+    let options = request.options();
+    let words = ["gpusetup plan", host, &options];
+    let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    words.join(" ")
+}
+
+/// The lines that install a package into an environment of its own, which the `first` one makes:
+/// systems refuse packages of pip in Python's own directories (PEP 668).
+fn in_environment(
+    command: &PythonCommand,
+    is_first: bool,
+    manager: Option<PackageManager>,
+) -> Vec<String> {
+    let line = &command.command;
+    match (command.tool.as_str(), is_first) {
+        ("pip", true) => {
+            let module = manager.and_then(|manager| {
+                let package = packages::of(manager).by_hand.venv?;
+                Some(crate::causes::install(manager, package))
+            });
+            let install = format!("python3 -m venv venv && venv/bin/{line}");
+            module.into_iter().chain([install]).collect()
+        }
+        ("pip", false) => vec![format!("venv/bin/{line}")],
+        ("uv", true) => vec![format!("uv venv && {line}")],
+        _ => vec![line.clone()],
+    }
 }
 
 /// The same request without a toolkit.
@@ -79,6 +135,7 @@ fn driver_only(request: &Request) -> Request {
         cudnn: Want::Nothing,
         add_ons: BTreeMap::new(),
         components: Vec::new(),
+        with_toolkit: false,
         ..request.clone()
     }
 }

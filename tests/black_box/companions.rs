@@ -431,7 +431,7 @@ fn gpudirect_storage_that_cannot_work_is_refused_with_the_reason() {
     error: GPUDirect Storage needs the open kernel modules (--with gds), but driver 580.178.04 has the proprietary ones here
     try: gpusetup plan --os ubuntu-22.04 --gpu v100 --profile driver  # without it
 
-    error: GPUDirect Storage needs the open kernel modules (--with gds), but driver 595.99.02 has the proprietary ones here
+    error: GPUDirect Storage needs the open kernel modules (--with gds), but driver 595.91.07 has the proprietary ones here
     try: gpusetup plan --os ubuntu-22.04 --gpu a100 --profile driver --modules proprietary  # without it
     try: gpusetup plan --os ubuntu-22.04 --gpu a100 --profile driver --with gds --modules open  # with those kernel modules
 
@@ -561,7 +561,7 @@ fn nvidia_peermem_is_refused_where_nothing_needs_it() {
         "gds,peermem",
     ]);
     insta::assert_snapshot!(ran.refusal(2), @"
-    error: nvidia-peermem is not needed (--with peermem): with the open kernel modules of driver 595.99.02 and this kernel, DMA-BUF lets RDMA adapters reach the memory of GPUs
+    error: nvidia-peermem is not needed (--with peermem): with the open kernel modules of driver 595.91.07 and this kernel, DMA-BUF lets RDMA adapters reach the memory of GPUs
     try: gpusetup plan --os ubuntu-22.04 --gpu a100 --profile driver --with gds  # without it
     ");
 }
@@ -710,7 +710,7 @@ fn a_repository_that_comes_only_with_a_driver_is_named() {
     let said = run(&wish("opensuse-leap-15", "8xh100", &[]));
     // That driver has no Fabric Manager.
     insta::assert_snapshot!(said.refusal(2), @"
-    error: DCGM cannot be installed (--with dcgm): NVIDIA's repository for openSUSE Leap 15 has it, but gpusetup adds that only for a driver from it, and driver 595.71.05 comes from the runfile
+    error: DCGM cannot be installed (--with dcgm): NVIDIA's repository for openSUSE Leap 15 has it, but gpusetup adds that only for a driver from it, and driver 580.178.04 comes from the runfile
     hint: enable NVIDIA's repository for this system, which has DCGM (https://developer.download.nvidia.com/compute/cuda/repos/opensuse15/x86_64), then plan again
     try: gpusetup plan --os opensuse-leap-15 --gpu 8xh100 --profile driver  # without it
     ");

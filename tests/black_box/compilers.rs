@@ -299,7 +299,15 @@ fn a_toolkit_whose_headers_do_not_compile_here_is_refused() {
     let release = "PRETTY_NAME=\"Debian GNU/Linux 13 (trixie)\"\nID=debian\nVERSION_ID=\"13\"\n";
     let trixie = Tree::new(release, "6.12.107+deb13-amd64", 14).glibc("2.41-12");
     for gpu in ["gtx-1080", "v100"] {
+        // Nobody asked for the toolkit, so there is a plan without one.
         let ran = trixie.run(&["plan", "--gpu", gpu]);
+        assert!(
+            ran.code == 0 && ran.out.contains("GS705: the plan has no CUDA toolkit"),
+            "{}{}",
+            ran.out,
+            ran.err
+        );
+        let ran = trixie.run(&["plan", "--gpu", gpu, "--profile", "compute"]);
         assert_eq!(ran.code, 4, "{}", ran.out);
         for says in [
             "do not compile with glibc 2.41",

@@ -9,7 +9,6 @@ use crate::schema;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// A host with an A100 and a driver, whose libraries say `answers`.
 struct Host {
@@ -487,6 +486,7 @@ fn a_report_tells_elsewhere_what_the_libraries_said_here() {
 fn gpus_are_shown_in_a_table() {
     let host = Host::saying("count=2\n1.persistence=0\n1.mig=1 1 2\n");
     let (_, text) = host.doctor(&["-v"]);
+    let text = host.tree.typed_in_it(&text);
     let rows: Vec<_> = text
         .lines()
         .filter(|l| l.starts_with("        0000:"))

@@ -391,7 +391,7 @@ fn a_runfiles_driver_over_packages_is_found_by_its_index() {
                /usr/bin/nvidia-uninstall
          fix   remove the driver that the runfile installed
                  sudo nvidia-uninstall --silent
-                 gpusetup plan
+                 gpusetup plan --profile driver
 
     Note    chroot runs a program of the tree, as root: only for a tree whose
             programs you trust
@@ -405,7 +405,7 @@ fn a_runfiles_driver_over_packages_is_found_by_its_index() {
          saw   535.261.03 by Debian packages: package libcuda1 535.261.03-1
          fix   remove the driver that the runfile installed
                  sudo nvidia-uninstall --silent
-                 gpusetup plan
+                 gpusetup plan --profile driver
 
     Note    chroot runs a program of the tree, as root: only for a tree whose
             programs you trust

@@ -68,13 +68,18 @@ fn a_named_branch_gets_a_release_with_fabric_manager() {
 
 #[test]
 fn what_nvlsm_keeps_away_is_suggested_with_the_whole_version() {
-    for request in [vec![], vec!["--driver", "595"]] {
+    // By itself the driver would be one with all security fixes.
+    for (request, driver) in [
+        (vec![], "580.178.04"),
+        (vec!["--driver", "595"], "595.71.05"),
+    ] {
         let refused = plan("rocky-10", "8xb200", &request);
         assert_eq!(refused.code, 5, "{request:?}: {}", refused.out);
-        let suggested =
-            "try: gpusetup plan --os rocky-10 --gpu 8xb200 --driver 595.71.05 --profile driver";
+        let suggested = format!(
+            "try: gpusetup plan --os rocky-10 --gpu 8xb200 --driver {driver} --profile driver"
+        );
         assert!(
-            refused.err.contains(suggested),
+            refused.err.contains(&suggested),
             "{request:?}: {}",
             refused.err
         );

@@ -10,6 +10,11 @@ fn plan(host: &Tree, gpu: &str, arguments: &[&str]) -> Ran {
     host.run(&[&["plan", "--json", "--gpu", gpu], arguments].concat())
 }
 
+/// The same with a toolkit, which frameworks that bring their own CUDA do not need.
+fn with_toolkit(host: &Tree, gpu: &str, arguments: &[&str]) -> Ran {
+    plan(host, gpu, &[arguments, &["--profile", "compute"]].concat())
+}
+
 /// The series of CUDA and the version of cuDNN that a plan chooses.
 fn chosen(ran: &Ran) -> (String, String) {
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -113,7 +118,7 @@ fn plans_are_within_what_the_wheels_require() {
             continue;
         }
         // An A100 has kernels in each default build.
-        let (cuda, cudnn) = chosen(&plan(&host, "a100", &["--for", release]));
+        let (cuda, cudnn) = chosen(&with_toolkit(&host, "a100", &["--for", release]));
         let meets = |wanted: &&(&str, &str)| {
             let (of_cuda, of_cudnn) = wanted;
             (of_cuda.is_empty() || within(&cuda, of_cuda, 2))
@@ -136,7 +141,7 @@ fn builds_that_take_newer_libraries_get_them() {
         ("h200", "tensorflow==2.20", "12."),
         ("rtx 5090", "tf==2.21", "12."),
     ] {
-        let (cuda, cudnn) = chosen(&plan(&host, gpu, &["--for", release]));
+        let (cuda, cudnn) = chosen(&with_toolkit(&host, gpu, &["--for", release]));
         assert!(
             cuda.starts_with(major) && within(&cudnn, ">=9.3, <10", 2),
             "{release}: {cuda} {cudnn}"
@@ -159,7 +164,7 @@ fn builds_that_take_newer_libraries_get_them() {
         ),
     ] {
         assert_eq!(
-            chosen(&plan(&host, gpu, arguments)).0,
+            chosen(&with_toolkit(&host, gpu, arguments)).0,
             series,
             "{gpu} {arguments:?}"
         );
@@ -214,7 +219,7 @@ fn a_build_without_kernels_for_the_gpu_is_not_taken() {
         ("b200", "paddle==3.3", "12.9"),
     ] {
         assert_eq!(
-            chosen(&plan(&host, gpu, &["--for", release])).0,
+            chosen(&with_toolkit(&host, gpu, &["--for", release])).0,
             series,
             "{gpu} {release}"
         );
@@ -288,14 +293,14 @@ fn wheels_without_a_toolkit_need_a_driver_that_runs_their_cuda() {
 #[test]
 fn where_no_toolkit_compiles_the_driver_alone_is_suggested_for_wheels() {
     let sid = Tree::debian_sid(15);
-    let ran = plan(&sid, "a100", &["--for", "torch==2.1"]);
+    let ran = with_toolkit(&sid, "a100", &["--for", "torch==2.1"]);
     insta::assert_snapshot!(sid.typed_in_it(ran.refusal(4)), @"
     error: torch==2.1 is built with CUDA 12.1 and cuDNN 8.9.2, but CUDA 12.1.1 does not fit: its headers do not compile with glibc 2.41 and newer; this host has 2.43 (GS705)
     because: the host has glibc 2.43 (facts of the host)
     because: its headers do not compile with glibc 2.41 and newer; this host has 2.43 (The cuda-toolkit action; NVIDIA's download page for CUDA; 13 more)
     hint: compile in a container of an older system, such as Debian 12 (bookworm) (glibc 2.36); the host needs only the driver
     try: gpusetup plan --gpu a100 --for torch==2.1 --profile driver  # without a toolkit, which wheels do not need if pip installs the CUDA libraries with them: fits: driver 595.99.02 (open modules)
-    try: gpusetup plan --gpu a100 --for torch==2.15  # fits: driver 595.99.02 (open modules) + CUDA 13.2.2 (37 components) + cuDNN 9.26.1.1
+    try: gpusetup plan --gpu a100 --for torch==2.15 --profile compute  # fits: driver 595.99.02 (open modules) + CUDA 13.2.2 (37 components) + cuDNN 9.26.1.1
     ");
     assert_eq!(
         plan(
@@ -309,20 +314,19 @@ fn where_no_toolkit_compiles_the_driver_alone_is_suggested_for_wheels() {
     // What is compiled on the host needs the toolkit.
     let ran = plan(&sid, "a100", &["--for", "torch==2.1,flash-attn==2.6"]);
     insta::assert_snapshot!(sid.typed_in_it(ran.refusal(4)), @"
-    error: torch==2.1 is built with CUDA 12.1 and cuDNN 8.9.2; flash-attn==2.6 is built from source with CUDA 12.0 or newer, but CUDA 12.1.1 does not fit: its headers do not compile with glibc 2.41 and newer; this host has 2.43 (GS705)
+    error: torch==2.1 is built with CUDA 12.1 and cuDNN 8.9.2; flash-attn==2.6 is built from source with CUDA 12.0 or newer, but CUDA 12.9.2 does not fit: its headers do not compile with glibc 2.41 and newer; this host has 2.43 (GS705)
     because: the host has glibc 2.43 (facts of the host)
-    because: its headers do not compile with glibc 2.41 and newer; this host has 2.43 (The cuda-toolkit action; NVIDIA's download page for CUDA; 13 more)
+    because: its headers do not compile with glibc 2.41 and newer; this host has 2.43 (NVIDIA's download page for CUDA; crt/host_config.h of the nvidia-cuda-nvcc wheels; 8 more)
     hint: compile in a container of an older system, such as Debian 12 (bookworm) (glibc 2.36); the host needs only the driver
-    try: gpusetup plan --gpu a100 --profile driver  # fits: driver 595.99.02 (open modules)
+    try: gpusetup plan --gpu a100 --for torch==2.1  # fits: driver 595.99.02 (open modules)
     ");
     // So does a user who asks for a toolkit that does not exist for other reasons.
-    let ran = plan(&sid, "a100", &["--for", "torch==2.1", "--driver", "470"]);
+    let ran = with_toolkit(&sid, "a100", &["--for", "torch==2.1", "--driver", "470"]);
     insta::assert_snapshot!(sid.typed_in_it(ran.refusal(4)), @"
     error: torch==2.1 is built with CUDA 12.1 and cuDNN 8.9.2, but CUDA 12.1.1 does not fit: it needs driver 525.60.13 or newer, not 470.256.02 (GS707)
     because: CUDA 12.1.1 needs driver 525.60.13 or newer (The cuda-toolkit action; NVIDIA's download page for CUDA; 13 more)
     because: driver 470.256.02 is the newest requested driver that fits (the request)
-    hint: the alternative has a limit: kernel 7.2.13+deb14-amd64 boots next, but branch 470 is known to build only up to kernel 6.9: its modules may not build without patches
-    try: gpusetup plan --gpu a100 --driver 470 --profile driver  # fits: driver 470.256.02 (proprietary modules)
+    try: gpusetup plan --gpu a100 --for torch==2.15 --profile compute  # fits: driver 595.99.02 (open modules) + CUDA 13.2.2 (37 components) + cuDNN 9.26.1.1
     ");
 }
 
@@ -330,12 +334,20 @@ fn where_no_toolkit_compiles_the_driver_alone_is_suggested_for_wheels() {
 fn several_frameworks_get_what_all_of_them_take() {
     let host = Tree::ubuntu_24_04();
     // PyTorch is made with 12.8, which JAX takes.
-    let (cuda, cudnn) = chosen(&plan(&host, "h100", &["--for", "torch==2.9,jax==0.10"]));
+    let (cuda, cudnn) = chosen(&with_toolkit(
+        &host,
+        "h100",
+        &["--for", "torch==2.9,jax==0.10"],
+    ));
     assert!(
         cuda == "12.8" && cudnn.starts_with("9.10."),
         "{cuda} {cudnn}"
     );
-    let (cuda, cudnn) = chosen(&plan(&host, "h100", &["--for", "tf==2.20,jax==0.10"]));
+    let (cuda, cudnn) = chosen(&with_toolkit(
+        &host,
+        "h100",
+        &["--for", "tf==2.20,jax==0.10"],
+    ));
     assert!(
         cuda.starts_with("12.") && within(&cudnn, ">=9.8, <10", 2),
         "{cuda} {cudnn}"
@@ -345,7 +357,7 @@ fn several_frameworks_get_what_all_of_them_take() {
     insta::assert_snapshot!(host.typed_in_it(ran.refusal(4)), @"
     error: the frameworks need different major versions of cuDNN: torch==2.3 needs cuDNN 8; tf==2.20 needs cuDNN 9
     hint: plan for one of them, and run the others in a container
-    try: gpusetup plan --gpu h100 --for torch==2.3  # fits: driver 595.99.02 (open modules) + CUDA 12.1.1 + cuDNN 8.9.7.29
+    try: gpusetup plan --gpu h100 --for torch==2.3  # fits: driver 595.91.07 (open modules)
     ");
 }
 
@@ -358,7 +370,7 @@ fn wheels_that_need_a_newer_glibc_are_refused() {
     error: the wheels of vLLM 0.20 need glibc 2.35 or newer, but this system has 2.34
     try: gpusetup plan --gpu h100 --profile driver  # for a container
     try: gpusetup plan --gpu h100 --cuda 13.0 --cudnn 9.19  # for a build from source
-    try: gpusetup plan --gpu h100 --for vllm==0.33  # fits: driver 595.99.02 (open modules) + CUDA 13.0.3 + cuDNN 9.24.1.1
+    try: gpusetup plan --gpu h100 --for vllm==0.33  # fits: driver 595.99.02 (open modules)
     ");
     for release in ["vllm==0.33", "vllm==0.19", "sglang==0.5.23", "torch==2.14"] {
         assert_eq!(
@@ -386,7 +398,7 @@ fn frameworks_of_the_wheels_are_known() {
         ("transformer-engine==2.20", "12."),
         ("torch==2.9,transformer-engine==2.9", "12.8"),
     ] {
-        let (found, _) = chosen(&plan(&host, "a100", &["--for", release]));
+        let (found, _) = chosen(&with_toolkit(&host, "a100", &["--for", release]));
         assert!(found.starts_with(cuda), "{release}: {found}");
     }
 }
@@ -402,7 +414,7 @@ fn aarch64_gets_what_is_published_for_it() {
     hint: torch 2.6 supports CUDA on aarch64: --for torch==2.6
     try: gpusetup plan --gpu gh200 --profile driver  # for a container
     try: gpusetup plan --gpu gh200 --cuda 12.4 --cudnn 9.1  # for a build from source
-    try: gpusetup plan --gpu gh200 --for torch==2.14  # fits: driver 595.99.02 (open modules) + CUDA 12.6.3 + cuDNN 9.10.2.21
+    try: gpusetup plan --gpu gh200 --for torch==2.15  # fits: driver 595.91.07 (open modules)
     ");
     for release in [
         "tensorflow==2.20",
@@ -429,7 +441,7 @@ fn aarch64_gets_what_is_published_for_it() {
         ("torch==2.7", "12.8"),
         ("torch==2.9", "12.8"),
     ] {
-        let ran = plan(&arm(), "gh200", &["--for", release]);
+        let ran = with_toolkit(&arm(), "gh200", &["--for", release]);
         let shown = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             shown.contains("its PyPI wheels for aarch64 do not include CUDA"),
@@ -438,7 +450,7 @@ fn aarch64_gets_what_is_published_for_it() {
         );
         assert_eq!(chosen(&ran).0, series, "{release}");
     }
-    let ran = plan(&arm(), "gh200", &["--for", "torch==2.11"]);
+    let ran = with_toolkit(&arm(), "gh200", &["--for", "torch==2.11"]);
     assert_eq!(chosen(&ran).0, "13.0");
     assert!(!ran.out.contains("its PyPI wheels for"), "{}", ran.out);
     assert_eq!(plan(&arm(), "gh200", &["--for", "xgboost==3.4"]).code, 0);
@@ -497,7 +509,12 @@ fn what_brings_its_own_cuda_needs_only_a_driver() {
         "12.8"
     );
     assert_eq!(
-        chosen(&plan(&host, "h100", &["--for", "xgboost==3.4,torch==2.9"])).0,
+        chosen(&with_toolkit(
+            &host,
+            "h100",
+            &["--for", "xgboost==3.4,torch==2.9"]
+        ))
+        .0,
         "12.8"
     );
     assert!(
@@ -510,17 +527,15 @@ fn what_brings_its_own_cuda_needs_only_a_driver() {
 #[test]
 fn extensions_go_with_the_framework_they_extend() {
     let host = Tree::ubuntu_24_04();
-    let refused = ["flash-attn==2.8", "bitsandbytes==0.45"].map(|release| {
+    // Without the framework that they extend, the newest of it that fits is planned with them.
+    let planned = ["flash-attn==2.8", "bitsandbytes==0.45"].map(|release| {
         let ran = plan(&host, "h100", &["--for", release]);
-        host.typed_in_it(ran.refusal(4))
+        let reasons = ran.json()["reasons"].clone();
+        format!("{}\n", reasons[0]["text"].as_str().expect("a reason"))
     });
-    insta::assert_snapshot!(refused.concat(), @"
-    error: FlashAttention 2.8 must be built for the same CUDA as the PyTorch it extends; name that with --for, too
-    hint: name both: --for torch==2.15,flash-attn==2.8
-    try: gpusetup plan --gpu h100 --profile driver  # fits: driver 595.99.02 (open modules)
-    error: bitsandbytes 0.45 must be built for the same CUDA as the PyTorch it extends; name that with --for, too
-    hint: name both: --for torch==2.10,bitsandbytes==0.45
-    try: gpusetup plan --gpu h100 --profile driver  # fits: driver 595.99.02 (open modules)
+    insta::assert_snapshot!(planned.concat(), @"
+    torch==2.15 is built with CUDA 13.2 and cuDNN 9.26.0; flash-attn==2.8 is built from source with CUDA 13.0 or newer
+    torch==2.14 is built with CUDA 12.6 and cuDNN 9.10.2; bitsandbytes==0.45 is built with CUDA 12.6
     ");
     for (frameworks, series) in [
         ("torch==2.9,flash-attn==2.8", "12.8"),
@@ -532,14 +547,14 @@ fn extensions_go_with_the_framework_they_extend() {
         // From 0.50 on it takes the nearest library.
         ("torch==2.4,bitsandbytes==0.50", "12.1"),
     ] {
-        let ran = plan(&host, "h100", &["--for", frameworks]);
+        let ran = with_toolkit(&host, "h100", &["--for", frameworks]);
         assert_eq!(chosen(&ran).0, series, "{frameworks}");
     }
     let ran = plan(&host, "a100", &["--for", "torch==1.13,bitsandbytes==0.49"]);
     insta::assert_snapshot!(host.typed_in_it(ran.refusal(4)), @"
     error: bitsandbytes must be built for the same CUDA as PyTorch, but no builds match: bitsandbytes==0.49 for CUDA 13.0, 12.9, 12.8, 12.6, 12.5, 12.4, 12.3, 12.2, 12.1, 12.0, 11.8; torch==1.13 for CUDA 11.7, 11.6
     hint: name both: --for torch==2.14,bitsandbytes==0.49
-    try: gpusetup plan --gpu a100 --for torch==1.13  # fits: driver 595.99.02 (open modules) + CUDA 11.7.1 + cuDNN 8.5.0.96
+    try: gpusetup plan --gpu a100 --for torch==1.13  # fits: driver 595.91.07 (open modules)
     ");
 }
 
@@ -551,7 +566,7 @@ fn compilers_are_as_new_as_the_wheels_require() {
     insta::assert_snapshot!(host.typed_in_it(ran.refusal(4)), @"
     error: jax==0.10 runs with CUDA 12.1 or newer, nvcc 12.6.3 or newer and cuDNN 9.8.0 or newer, but no CUDA release 12.4, >=12.6.3, <13 is known
     hint: known releases: CUDA 12.4.1, 12.4.0
-    try: gpusetup plan --gpu h100 --for jax==0.4.35 --cuda 12.4  # fits: driver 595.99.02 (open modules) + CUDA 12.4.1 + cuDNN 9.28.0.42
+    try: gpusetup plan --gpu h100 --for jax==0.10 --cuda 12.9.1  # fits: driver 595.91.07 (open modules) + CUDA 12.9.1 + cuDNN 9.28.0.42
     ");
     assert_eq!(
         chosen(&plan(
@@ -601,11 +616,11 @@ fn what_is_suggested_instead_works_and_its_doubts_are_told() {
     error: vllm==0.6.3 is built with CUDA 12.1 and cuDNN 9.1.0, but CUDA 12.1.1 does not fit: it targets 9.0 at most; NVIDIA GeForce RTX 5090 has compute capability 12.0
     because: NVIDIA GeForce RTX 5090 has compute capability 12.0 (supported-gpus.json of driver 615.71.09; Table of GPUs in the README of NVIDIA's open kernel modules 595.45.04; 3 more)
     because: CUDA 12.1.1 targets 9.0 at most (The cuda-toolkit action; NVIDIA's download page for CUDA; 13 more)
-    try: gpusetup plan --gpu 'rtx 5090' --for vllm==0.33  # fits: driver 595.99.02 (open modules) + CUDA 13.0.3 + cuDNN 9.24.1.1
+    try: gpusetup plan --gpu 'rtx 5090' --for vllm==0.33  # fits: driver 595.99.02 (open modules)
     error: vllm==0.6.3 is built with CUDA 12.1 and cuDNN 9.1.0, but CUDA 12.1.1 does not fit: it targets 9.0 at most; NVIDIA GeForce RTX 5090 has compute capability 12.0
     because: NVIDIA GeForce RTX 5090 has compute capability 12.0 (supported-gpus.json of driver 615.71.09; Table of GPUs in the README of NVIDIA's open kernel modules 595.45.04; 3 more)
     because: CUDA 12.1.1 targets 9.0 at most (The cuda-toolkit action; NVIDIA's download page for CUDA; 13 more)
-    try: gpusetup plan --gpu 'rtx 5090' --profile driver  # fits: driver 595.99.02 (open modules)
+    try: gpusetup plan --gpu 'rtx 5090' --for vllm==0.33  # fits: driver 595.99.02 (open modules)
     ");
     // What is suggested may be slow, or not build: that is told with it.
     let host = Tree::ubuntu_24_04();
@@ -687,21 +702,11 @@ fn plans_name_the_command_that_installs_a_framework_and_whether_a_driver_is_enou
     insta::assert_snapshot!(python(&host, &ran), @"
     torch==2.9 brings its own CUDA 12.8 and cuDNN 9.10.2: driver 525.60.13 or
     newer is enough.
-      pip install 'torch==2.9.*'
-    The toolkit in this plan is only for compiling extensions (nvcc of CUDA 12.8
-    and g++ 6 to 14). To install only the driver:
-      gpusetup plan --gpu h100 --for torch==2.9 --profile driver
+      sudo apt-get install python3-venv
+      python3 -m venv venv && venv/bin/pip install 'torch==2.9.*'
+    No toolkit is planned. To compile extensions for it, add one:
+      gpusetup plan --gpu h100 --for torch==2.9 --profile compute
     ");
-    // The command that it prints plans the driver alone.
-    let command = ran
-        .out
-        .lines()
-        .find(|line| line.starts_with("    gpusetup plan "))
-        .expect("a command");
-    assert!(
-        command.contains("--for torch==2.9 --profile driver"),
-        "{command}"
-    );
     let ran = host.run(&[
         "plan",
         "--gpu",
@@ -715,36 +720,40 @@ fn plans_name_the_command_that_installs_a_framework_and_whether_a_driver_is_enou
     insta::assert_snapshot!(python(&host, &ran), @"
     torch==2.9 brings its own CUDA 12.8 and cuDNN 9.10.2: driver 525.60.13 or
     newer is enough.
-      pip install 'torch==2.9.*'
-      uv pip install 'torch==2.9.*'
+      sudo apt-get install python3-venv
+      python3 -m venv venv && venv/bin/pip install 'torch==2.9.*'
+      uv venv && uv pip install 'torch==2.9.*'
       Compiling extensions for it needs nvcc of CUDA 12.8 and g++ 6 to 14.
+    No toolkit is planned. To compile extensions for it, add one:
+      gpusetup plan --gpu h100 --for torch==2.9 --profile compute
     ");
     // The default build has no kernels for a P100; the one that has is on an index of the project.
     let ran = host.run(&["plan", "--gpu", "p100", "--for", "torch==2.9"]);
     insta::assert_snapshot!(python(&host, &ran), @"
     torch==2.9 brings its own CUDA 12.6 and cuDNN 9.10.2: driver 525.60.13 or
     newer is enough.
-      pip install 'torch==2.9.*' --index-url https://download.pytorch.org/whl/cu126
-    The toolkit in this plan is only for compiling extensions (nvcc of CUDA 12.6
-    and g++ 6 to 13). To install only the driver:
-      gpusetup plan --gpu p100 --for torch==2.9 --profile driver
+      sudo apt-get install python3-venv
+      python3 -m venv venv && venv/bin/pip install 'torch==2.9.*' --index-url https://download.pytorch.org/whl/cu126
+    No toolkit is planned. To compile extensions for it, add one:
+      gpusetup plan --gpu p100 --for torch==2.9 --profile compute
     ");
     // A newer GPU needs a newer driver than the CUDA of the build does.
     let ran = host.run(&["plan", "--gpu", "rtx 5090", "--for", "torch==2.9"]);
     insta::assert_snapshot!(python(&host, &ran), @"
     torch==2.9 brings its own CUDA 12.8 and cuDNN 9.10.2: driver 570.86.10 or
     newer is enough.
-      pip install 'torch==2.9.*'
-    The toolkit in this plan is only for compiling extensions (nvcc of CUDA 12.8
-    and g++ 6 to 14). To install only the driver:
-      gpusetup plan --gpu 'rtx 5090' --for torch==2.9 --profile driver
+      sudo apt-get install python3-venv
+      python3 -m venv venv && venv/bin/pip install 'torch==2.9.*'
+    No toolkit is planned. To compile extensions for it, add one:
+      gpusetup plan --gpu 'rtx 5090' --for torch==2.9 --profile compute
     ");
     // What brings no CUDA needs the toolkit, and no plan without one is suggested.
     let ran = host.run(&["plan", "--gpu", "t4", "--for", "tensorflow==2.13"]);
     insta::assert_snapshot!(python(&host, &ran), @"
     tensorflow==2.13 does not bring CUDA: the host needs driver 450.80.02 or
     newer, CUDA 11.8 and cuDNN 8.6.
-      pip install 'tensorflow==2.13.*'
+      sudo apt-get install python3-venv
+      python3 -m venv venv && venv/bin/pip install 'tensorflow==2.13.*'
     ");
     assert!(!ran.out.contains("--profile driver"), "{}", ran.out);
     // Nothing of it where no framework was asked for.
@@ -772,7 +781,7 @@ fn explain_has_every_build_of_a_release_with_its_index() {
     uv pip install 'torch==2.5.*' --index-url https://download.pytorch.org/whl/cu118
     conda install pytorch=2.5 pytorch-cuda=11.8 -c pytorch -c nvidia
     gpusetup plan --for torch==2.5
-    gpusetup plan --for torch==2.5 --profile driver  # only the driver
+    gpusetup plan --for torch==2.5 --profile compute  # with the toolkit, to compile extensions
     ");
     // The wheels for aarch64 on PyPI have no CUDA.
     let ran = crate::common::run(&["explain", "torch==2.9", "--os", "ubuntu-24.04:arm64"]);
@@ -786,7 +795,7 @@ fn explain_has_every_build_of_a_release_with_its_index() {
     pip install 'torch==2.9.*' --index-url https://download.pytorch.org/whl/cu126
     uv pip install 'torch==2.9.*' --index-url https://download.pytorch.org/whl/cu126
     gpusetup plan --for torch==2.9
-    gpusetup plan --for torch==2.9 --profile driver  # only the driver
+    gpusetup plan --for torch==2.9 --profile compute  # with the toolkit, to compile extensions
     ");
 }
 
@@ -829,13 +838,13 @@ fn a_label_behind_the_version_names_the_build() {
     insta::assert_snapshot!(refused.concat(), @"
     error: PyTorch 2.7 has no build +cpu with CUDA; its builds are +cu126, +cu128, +cu118
     try: gpusetup plan --gpu h100 --for torch==2.7.1 --profile driver  # with one of them
-    try: gpusetup plan --gpu h100 --for torch==2.15 --profile driver  # fits: driver 595.99.02 (open modules)
+    try: gpusetup plan --gpu h100 --for torch==2.15 --profile driver  # fits: driver 595.91.07 (open modules)
     error: PyTorch 2.7 has no build +rocm6.3 with CUDA; its builds are +cu126, +cu128, +cu118
     try: gpusetup plan --gpu h100 --for torch==2.7.1 --profile driver  # with one of them
-    try: gpusetup plan --gpu h100 --for torch==2.15 --profile driver  # fits: driver 595.99.02 (open modules)
+    try: gpusetup plan --gpu h100 --for torch==2.15 --profile driver  # fits: driver 595.91.07 (open modules)
     error: PyTorch 2.7 has no build +cu999 with CUDA; its builds are +cu126, +cu128, +cu118
     try: gpusetup plan --gpu h100 --for torch==2.7.1 --profile driver  # with one of them
-    try: gpusetup plan --gpu h100 --for torch==2.15 --profile driver  # fits: driver 595.99.02 (open modules)
+    try: gpusetup plan --gpu h100 --for torch==2.15 --profile driver  # fits: driver 595.91.07 (open modules)
     ");
 }
 
@@ -901,7 +910,7 @@ fn a_package_or_an_extra_for_a_cuda_gets_it() {
     insta::assert_snapshot!(host.typed_in_it(none.refusal(4)), @"
     error: JAX 0.7.2 has no build for the CUDA in `jax[cuda11]`; its builds are for CUDA 13.0, 12.9
     try: gpusetup explain jax==0.7.2
-    try: gpusetup plan --gpu h100 --for jax==0.12 --profile driver  # fits: driver 595.99.02 (open modules)
+    try: gpusetup plan --gpu h100 --for jax==0.12 --profile driver  # fits: driver 595.91.07 (open modules)
     ");
 }
 
@@ -925,12 +934,12 @@ fn a_version_may_be_excluded_and_a_condition_of_pips_is_left_out() {
 #[test]
 fn wheels_run_on_gpus_for_which_their_toolkit_does_not_compile() {
     let host = Tree::ubuntu_24_04();
-    let refused = plan(&host, "rtx 4090", &["--for", "torch==1.13.1"]);
+    let refused = with_toolkit(&host, "rtx 4090", &["--for", "torch==1.13.1"]);
     insta::assert_snapshot!(host.typed_in_it(refused.refusal(4)), @"
     error: torch==1.13.1 is built with CUDA 11.7 and cuDNN 8.5.0, but CUDA 11.7.1 does not fit: it targets 8.7 at most; NVIDIA GeForce RTX 4090 has compute capability 8.9
     because: NVIDIA GeForce RTX 4090 has compute capability 8.9 (supported-gpus.json of driver 615.71.09; Table of GPUs in the README of NVIDIA's open kernel modules 595.45.04; 4 more)
     because: CUDA 11.7.1 targets 8.7 at most (The cuda-toolkit action; conda-forge's cudatoolkit recipe; 11 more)
     try: gpusetup plan --gpu 'rtx 4090' --for torch==1.13.1 --profile driver  # without a toolkit, which wheels do not need if pip installs the CUDA libraries with them: fits: driver 595.99.02 (open modules)
-    try: gpusetup plan --gpu 'rtx 4090' --for torch==2.15  # fits: driver 595.99.02 (open modules) + CUDA 13.2.1 + cuDNN 9.26.1.1
+    try: gpusetup plan --gpu 'rtx 4090' --for torch==2.15 --profile compute  # fits: driver 595.99.02 (open modules) + CUDA 13.2.1 + cuDNN 9.26.1.1
     ");
 }

@@ -65,7 +65,7 @@ fn a_plan_in_a_container_says_which_wishes_are_the_hosts() {
       host
     ! GS513: driver 580.159.04 is vulnerable (CVE-2026-47595 and others): NVIDIA's
       security bulletin "GPU Display Driver, September 2026" (5861) names 580.178.04
-      as the first release of branch 580 with the fixes; --upgrade gets 595.99.02,
+      as the first release of branch 580 with the fixes; --upgrade gets 595.91.07,
       which has them
     Plan: 1 to add, 1 to change, 0 to remove, no reboot. Download 0 B, disk about 18
           B.
@@ -249,7 +249,7 @@ fn assumed_gpus_are_not_named_by_an_address() {
     because: branch 525 is the first that supports NVIDIA H100 80GB HBM3 (supported-gpus.json of driver 615.71.09; Table of GPUs in the README of NVIDIA's open kernel modules 595.45.04; 6 more)
     because: a host can load only one driver (the modules have the same names)
     try: gpusetup plan --gpu gt710  # GeForce GT 710 alone: driver 470.256.02 (proprietary modules) + CUDA 11.4.4 + cuDNN 8.7.0.84
-    try: gpusetup plan --gpu h100  # NVIDIA H100 80GB HBM3 alone: driver 595.99.02 (open modules) + CUDA 13.2.1 + cuDNN 9.28.0.42
+    try: gpusetup plan --gpu h100  # NVIDIA H100 80GB HBM3 alone: driver 595.91.07 (open modules) + CUDA 13.2.1 + cuDNN 9.28.0.42
     ");
     let left = run(&[
         "plan",
@@ -577,8 +577,8 @@ fn why_there_are_no_packages_is_said_as_it_is() {
     // Where they are known and not enabled, that is why.
     let added = [why(&Tree::rocky_9(), &|_| {}), why(&sles, &|_| {})];
     insta::assert_snapshot!(added.join("\n"), @"
-    NVIDIA's network repository has branch 595, and no enabled repository has it
-    NVIDIA's network repository has branch 595, and no enabled repository has it
+    NVIDIA's network repository has branch 595, and no other known repository has it
+    NVIDIA's network repository has branch 595, and no other known repository has it
     ");
     let file = ubuntu.path().join("facts.json");
     let refused = run(&[
@@ -719,7 +719,7 @@ fn compilers_and_libraries_that_nvcc_cannot_use_are_found() {
     because: the host has glibc 2.39 (facts of the host)
     because: its headers do not compile with glibc 2.38 and newer; this host has 2.39 (The cuda-toolkit action; NVIDIA's download page for CUDA; 11 more)
     hint: compile in a container of an older system, such as Ubuntu 22.04 LTS (glibc 2.35); the host needs only the driver
-    try: gpusetup plan --facts /facts.json --gpu 10de:2342 --cuda 12.9.1  # fits: driver 595.99.02 (open modules) + CUDA 12.9.1 + cuDNN 9.28.0.42
+    try: gpusetup plan --facts /facts.json --gpu 10de:2342 --cuda 12.9.1  # fits: driver 595.91.07 (open modules) + CUDA 12.9.1 + cuDNN 9.28.0.42
     ");
     assert_eq!(ask("12.6").code, 0);
     assert_eq!(
@@ -886,7 +886,9 @@ fn joined_gpus_need_what_starts_their_switches() {
     let tree = Tree::ubuntu_24_04();
     for (gpu, manager, subnet) in [
         ("10de:2901x8", true, true),
-        ("10de:3182", true, true),
+        ("10de:3182x8", true, true),
+        // A single one is a virtual machine's.
+        ("10de:3182", false, false),
         ("10de:2330x8", true, false),
         ("10de:2330x4", false, false),
         ("10de:2331x8", false, false),

@@ -27,6 +27,8 @@ struct Card {
     listed_from: u16,
     /// The first release of each branch that lists it.
     listed: Vec<DriverVersion>,
+    /// It is made for data centres.
+    of_servers: bool,
 }
 
 /// A way to get a driver.
@@ -40,8 +42,11 @@ struct Driver<'a> {
     nvidias: bool,
     /// The distribution signs its modules.
     signed: bool,
-    /// Its packages are the distribution's for servers, and the host has a desktop.
+    /// Its packages are the distribution's for servers, and the host has a desktop; or they are
+    /// not, and the host is a server.
     misplaced: bool,
+    /// Of the installed branch, and older.
+    older: bool,
     kept: bool,
     maturity: Maturity,
     verified: bool,
@@ -169,14 +174,12 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
         .map(|g| card(db, facts, g, request))
         .collect::<Option<Vec<_>>>()?;
     let drivers = if request.driver.is_wanted() {
-        let mut all: Vec<_> = drivers(db, facts, request, &cards)
-            .into_iter()
-            .map(Some)
-            .collect();
+        let mut all = drivers(db, facts, request, &cards);
         let secure =
             facts.secure_boot == SecureBoot::Enabled && request.settings.module_key.is_none();
         all.sort_by_cached_key(|driver| preference(driver, request, secure));
-        all
+        let all = with_fixes(db, all, request, secure).into_iter();
+        all.map(Some).collect()
     } else {
         vec![None]
     };
@@ -187,6 +190,11 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
             add_ons: BTreeMap::new(),
         });
     }
+    let is_asked = request.cuda != Want::Best
+        || matches!(request.cudnn, Want::Latest | Want::Meeting(_))
+        || !request.add_ons.is_empty()
+        || !request.components.is_empty()
+        || !request.additional_toolkits.is_empty();
     let fitting: Vec<_> = db
         .cuda
         .iter()
@@ -242,7 +250,15 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
             });
         }
     }
-    None
+    // Nobody who asked for no toolkit is refused for one.
+    let alone = drivers
+        .first()
+        .filter(|_| request.driver.is_wanted() && !is_asked)?;
+    Some(Answer {
+        driver: as_selected(alone),
+        cuda: None,
+        add_ons: BTreeMap::new(),
+    })
 }
 
 fn as_selected(driver: &Option<Driver>) -> Option<(String, ModuleFlavour, Method)> {
@@ -292,6 +308,7 @@ fn card(
             branches: 0..=u16::MAX,
             listed_from: 0,
             listed: Vec::new(),
+            of_servers: false,
         });
     };
     let family = known
@@ -320,6 +337,7 @@ fn card(
         branches: first..=last,
         listed_from: known.first_driver_branch.unwrap_or(0),
         listed: known.listed_from.clone(),
+        of_servers: known.line.as_deref() == Some("Tesla/Data Center"),
     })
 }
 
@@ -413,6 +431,8 @@ fn drivers<'a>(
 ) -> Vec<Driver<'a>> {
     let arch = facts.machine.arch.as_str();
     let branch = |number: u16| db.driver_branches.iter().find(|b| b.branch == number);
+    let of_servers =
+        facts.desktop.is_none() && !cards.is_empty() && cards.iter().all(|c| c.of_servers);
     let mut all = Vec::new();
     let mut add = |version: DriverVersion,
                    flavours: &[ModuleFlavour],
@@ -439,6 +459,10 @@ fn drivers<'a>(
                 nvidias,
                 signed,
                 misplaced,
+                older: facts
+                    .driver
+                    .as_ref()
+                    .is_some_and(|d| d.version.branch == version.branch && version < d.version),
                 kept,
                 maturity,
                 verified,
@@ -462,7 +486,7 @@ fn drivers<'a>(
         add(
             d.version,
             &flavours,
-            (method, false, false, false),
+            (method, false, false, of_servers),
             true,
             Maturity::Production,
             true,
@@ -581,11 +605,11 @@ fn drivers<'a>(
         };
         let found_version = found_version.filter(|_| managed);
         if let Some(version) = found_version.filter(|_| offer.archs.iter().any(|a| a == arch)) {
-            let misplaced = facts.desktop.is_some()
-                && offer
-                    .desktop_packages
-                    .iter()
-                    .any(|name| name.contains("-server"));
+            let for_servers = offer
+                .desktop_packages
+                .iter()
+                .any(|name| name.contains("-server"));
+            let misplaced = facts.desktop.is_some() && for_servers || of_servers && !for_servers;
             let how = (method, nvidias, signed || of_lines, misplaced);
             add(
                 version,
@@ -627,7 +651,7 @@ fn drivers<'a>(
             add(
                 release.version,
                 &b.modules,
-                (Method::Runfile, false, false, false),
+                (Method::Runfile, false, false, of_servers),
                 false,
                 release.maturity,
                 verified,
@@ -654,7 +678,7 @@ fn drivers<'a>(
             add(
                 version,
                 &b.modules,
-                (Method::Runfile, false, false, false),
+                (Method::Runfile, false, false, of_servers),
                 false,
                 Maturity::CudaRunfileOnly,
                 verified,
@@ -745,11 +769,10 @@ fn has_modules_of_its_kernel(
             *v == format!("{upstream}-{build}") || v.starts_with(&format!("{upstream}-{build}."))
         })
     };
-    facts.secure_boot == SecureBoot::Enabled
-        && !offer
-            .not_beside
-            .iter()
-            .any(|mark| facts.repositories.iter().any(|line| line.contains(mark)))
+    !offer
+        .not_beside
+        .iter()
+        .any(|mark| facts.repositories.iter().any(|line| line.contains(mark)))
         && offer.signed_modules.iter().any(is_there)
 }
 
@@ -781,35 +804,71 @@ fn alive(branch: &DriverBranch, today: &str) -> bool {
     }
 }
 
-/// The smaller the better.
-fn preference<'a>(
-    driver: &Option<Driver<'a>>,
+fn trouble(d: &Driver) -> Option<usize> {
+    let ways = [Method::Packages, Method::Repository, Method::Runfile];
+    ways.iter().position(|way| *way == d.method)
+}
+
+/// Whether NVIDIA's bulletins, or the end of its branch, leave a driver without fixes.
+fn lacks_fixes(db: &Database, d: &Driver, request: &Request) -> bool {
+    let named = db
+        .bulletins
+        .iter()
+        .flat_map(|b| &b.fixed)
+        .any(|fixed| fixed.branch == d.version.branch && d.version < *fixed);
+    let newest = db.bulletins.iter().find(|b| !b.fixed.is_empty());
+    let left_out = newest.is_some_and(|b| {
+        b.fixed.iter().all(|f| f.branch != d.version.branch)
+            && b.fixed.iter().any(|f| f.branch > d.version.branch)
+    });
+    named || left_out || !alive(d.branch, &request.today)
+}
+
+/// Nobody who did not name a driver gets one without fixes where another has them.
+fn with_fixes<'a>(
+    db: &Database,
+    mut all: Vec<Driver<'a>>,
     request: &Request,
     secure: bool,
-) -> impl Ord + use<'a> {
-    driver.as_ref().map(|d| {
-        let steady = matches!(
-            d.branch.kind,
-            BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy
-        );
-        let life = (request.prefer == Prefer::LongestSupport)
-            .then_some(d.branch.end_of_life.as_deref())
-            .flatten();
-        (
-            !d.kept || request.upgrade || request.driver == Want::Latest,
-            secure && !d.signed,
-            request.prefer != Prefer::Latest && !steady,
-            std::cmp::Reverse(life),
-            std::cmp::Reverse(d.version.branch),
-            [Method::Packages, Method::Repository, Method::Runfile]
-                .iter()
-                .position(|m| *m == d.method),
-            d.modules != d.branch.default_modules,
-            !secure && d.signed,
-            d.misplaced,
-            std::cmp::Reverse(d.version),
-        )
-    })
+) -> Vec<Driver<'a>> {
+    let Some(first) = all.first() else { return all };
+    let stays = first.kept && !request.upgrade && request.driver != Want::Latest;
+    if matches!(request.driver, Want::Meeting(_)) || stays || !lacks_fixes(db, first, request) {
+        return all;
+    }
+    let may = |d: &Driver| !lacks_fixes(db, d, request) && (d.signed || !first.signed || !secure);
+    let near = all
+        .iter()
+        .position(|d| may(d) && trouble(d) <= trouble(first));
+    if let Some(at) = near.or_else(|| all.iter().position(may)) {
+        let fixed = all.remove(at);
+        all.insert(0, fixed);
+    }
+    all
+}
+
+/// The smaller the better.
+fn preference<'a>(d: &Driver<'a>, request: &Request, secure: bool) -> impl Ord + use<'a> {
+    let steady = matches!(
+        d.branch.kind,
+        BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy
+    );
+    let life = (request.prefer == Prefer::LongestSupport)
+        .then_some(d.branch.end_of_life.as_deref())
+        .flatten();
+    (
+        !d.kept || request.upgrade || request.driver == Want::Latest,
+        secure && !d.signed,
+        request.prefer != Prefer::Latest && !steady,
+        std::cmp::Reverse(life),
+        std::cmp::Reverse(d.version.branch),
+        d.older,
+        trouble(d),
+        d.modules != d.branch.default_modules,
+        d.misplaced,
+        std::cmp::Reverse(d.version),
+        !d.signed,
+    )
 }
 
 fn installed(facts: &Facts, request: &Request, c: &CudaRelease) -> bool {
@@ -918,21 +977,33 @@ fn toolkit_fits(
                 .as_deref()
                 .is_none_or(|from| number(have) < number(from))
             && (arch != "sbsa"
+                || default_gcc(db, facts).is_some_and(|gcc| gcc < 9)
                 || c.glibc_breaks_from_sbsa
                     .as_deref()
                     .is_none_or(|from| number(have) < number(from)))
     });
-    let compiler = has_compiler(db, facts, c);
+    let old = default_gcc(db, facts).zip(c.gcc_min);
+    let is_kept = old.is_some_and(|(have, least)| have < least) && installed(facts, request, c);
+    let compiler = is_kept || has_compiler(db, facts, c);
     cards.iter().all(targets)
         && request.cuda.accepts(c.version)
         && library
         && if request.components.is_empty() {
-            let runs = match (facts.libxml2, distribution(db, facts)) {
-                (Some(true), _) => true,
-                (_, Some(packager)) => packager.libxml2.is_some(),
-                (seen, None) => seen.is_none(),
+            // Installers before 10.1 are Perl programs.
+            let is_perl = series(c.version) < (10, 1);
+            let runs = is_perl
+                || match (facts.libxml2, distribution(db, facts)) {
+                    (Some(true), _) => true,
+                    (_, Some(packager)) => packager.libxml2.is_some(),
+                    (seen, None) => seen.is_none(),
+                };
+            let compiles = |p: &gpusetup::compat::ReleasedComponent| {
+                p.name == "cuda_nvcc" && p.archives.iter().any(|a| &*a.arch == arch)
             };
-            let alone = db.component_releases.iter().any(|r| r.version == c.version);
+            let alone = db
+                .component_releases
+                .iter()
+                .any(|r| r.version == c.version && r.components.iter().any(compiles));
             installed(facts, request, c) || if runs { published } else { alone }
         } else {
             has_components(db, facts, request, c, arch)
@@ -943,6 +1014,48 @@ fn toolkit_fits(
 /// Whether there is a gcc that the release takes: the default one, one beside it that compiles C++,
 /// or one that is packaged.
 fn has_compiler(db: &Database, facts: &Facts, c: &CudaRelease) -> bool {
+    let Some(have) = default_gcc(db, facts) else {
+        return true;
+    };
+    let takes = |major: u16| {
+        c.gcc_max.is_none_or(|most| major <= most) && c.gcc_min.is_none_or(|least| major >= least)
+    };
+    if takes(have) {
+        return true;
+    }
+    let has_version =
+        |gcc: &std::path::Path| gcc.to_str().is_some_and(|p| p.starts_with("/usr/bin/gcc-"));
+    if facts
+        .compilers
+        .iter()
+        .any(|g| has_version(&g.gcc) && g.gxx.is_some() && takes(g.major))
+    {
+        return true;
+    }
+    let Some(d) = distribution(db, facts).filter(|d| d.gcc_package.is_some()) else {
+        return false;
+    };
+    match (d.gccs.as_slice(), c.gcc_max) {
+        ([], Some(most)) => {
+            takes(most)
+                && usual_gcc(db, facts).is_none_or(|usual| most <= usual && usual <= most + 2)
+        }
+        ([], None) => false,
+        (known, _) => known.iter().any(|major| takes(*major)),
+    }
+}
+
+/// The one that compiles if nobody says otherwise.
+fn default_gcc(db: &Database, facts: &Facts) -> Option<u16> {
+    let own = facts
+        .gcc
+        .as_deref()
+        .and_then(|v| v.split('.').next()?.parse().ok());
+    own.or_else(|| usual_gcc(db, facts))
+}
+
+/// The distribution's.
+fn usual_gcc(db: &Database, facts: &Facts) -> Option<u16> {
     let first = |v: &str| {
         v.split('.')
             .next()
@@ -959,31 +1072,7 @@ fn has_compiler(db: &Database, facts: &Facts, c: &CudaRelease) -> bool {
             .next()
             .map(first)
     };
-    let usual = distribution.and_then(|d| d.gcc).or_else(of_kernel);
-    let Some(have) = facts.gcc.as_deref().map(first).or(usual) else {
-        return true;
-    };
-    let Some(most) = c.gcc_max else { return true };
-    if have <= most {
-        return true;
-    }
-    let takes = |major: u16| major <= most && c.gcc_min.is_none_or(|least| major >= least);
-    let has_version =
-        |gcc: &std::path::Path| gcc.to_str().is_some_and(|p| p.starts_with("/usr/bin/gcc-"));
-    if facts
-        .compilers
-        .iter()
-        .any(|g| has_version(&g.gcc) && g.gxx.is_some() && takes(g.major))
-    {
-        return true;
-    }
-    let Some(d) = distribution.filter(|d| d.gcc_package.is_some()) else {
-        return false;
-    };
-    match d.gccs.as_slice() {
-        [] => takes(most) && usual.is_none_or(|usual| usual <= most + 2),
-        known => known.iter().any(|major| takes(*major)),
-    }
+    distribution.and_then(|d| d.gcc).or_else(of_kernel)
 }
 
 /// By the whole version, by its first number, or as one that nobody described.

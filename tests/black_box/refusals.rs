@@ -44,22 +44,22 @@ fn what_is_said_to_fit_is_not_refused() {
         all.push(said.refusal(4).to_owned());
     }
     insta::assert_snapshot!(all.join("\n"), @"
-    error: packages were requested, but no enabled repository has a driver that fits
+    error: packages were requested, but gpusetup knows no package of a driver that fits
     because: packages were requested (the request)
-    because: no enabled repository has a driver that fits (facts of the host)
-    hint: driver 595.71.05 (open modules) + CUDA 13.2.1 + cuDNN 9.28.0.42 fits, but is blocked, too: GPUs like these are connected by NVSwitches (DGX and HGX B100, B200, B300): Fabric Manager needs nvlsm. Driver 595.71.05 comes from the runfile, and gpusetup cannot install that beside it: CUDA would fail with error 802 (system not yet initialized) (GS801)
+    because: gpusetup knows no package of a driver that fits (facts of the host)
+    hint: driver 580.178.04 (open modules) + CUDA 13.0.3 + cuDNN 9.28.0.42 fits, but is blocked, too: GPUs like these are connected by NVSwitches (DGX and HGX B100, B200, B300): Fabric Manager needs nvlsm. Driver 580.178.04 comes from the runfile, and gpusetup cannot install that beside it: CUDA would fail with error 802 (system not yet initialized) (GS801)
     try: gpusetup db show 8xb200
 
     error: NVIDIA's repository was requested, but the database knows none with a driver for Rocky Linux 10 on x86_64
     because: NVIDIA's repository was requested (the request)
     because: the database knows none with a driver for Rocky Linux 10 on x86_64 (facts of the host)
-    hint: driver 595.71.05 (open modules) + CUDA 13.2.1 + cuDNN 9.28.0.42 fits, but is blocked, too: GPUs like these are connected by NVSwitches (DGX and HGX B100, B200, B300): Fabric Manager needs nvlsm. Driver 595.71.05 comes from the runfile, and gpusetup cannot install that beside it: CUDA would fail with error 802 (system not yet initialized) (GS801)
+    hint: driver 580.178.04 (open modules) + CUDA 13.0.3 + cuDNN 9.28.0.42 fits, but is blocked, too: GPUs like these are connected by NVSwitches (DGX and HGX B100, B200, B300): Fabric Manager needs nvlsm. Driver 580.178.04 comes from the runfile, and gpusetup cannot install that beside it: CUDA would fail with error 802 (system not yet initialized) (GS801)
     try: gpusetup db show 8xb200
 
     error: NVIDIA's repository was requested, but the database knows none with a driver for Fedora 43 on x86_64
     because: NVIDIA's repository was requested (the request)
     because: the database knows none with a driver for Fedora 43 on x86_64 (facts of the host)
-    hint: driver 595.71.05 (open modules) + CUDA 13.2.1 + cuDNN 9.28.0.42 fits, but is blocked, too: GPUs like these are connected by NVSwitches (DGX and HGX B100, B200, B300): Fabric Manager needs nvlsm. Driver 595.71.05 comes from the runfile, and gpusetup cannot install that beside it: CUDA would fail with error 802 (system not yet initialized) (GS801)
+    hint: driver 580.178.04 (open modules) + CUDA 13.3.0 + cuDNN 9.28.0.42 fits, but is blocked, too: GPUs like these are connected by NVSwitches (DGX and HGX B100, B200, B300): Fabric Manager needs nvlsm. Driver 580.178.04 comes from the runfile, and gpusetup cannot install that beside it: CUDA would fail with error 802 (system not yet initialized) (GS801)
     try: gpusetup db show 8xb200
     ");
     for os in ["sles-15", "sles-16"] {
@@ -118,7 +118,7 @@ fn every_command_of_a_refusal_is_planned() {
     error: driver 595.99.02 does not fit: the NVSwitches of this host need Fabric Manager of exactly the driver's version, but none is known for this driver (GS801)
     because: the NVSwitches of this host need Fabric Manager of exactly the driver's version (NVIDIA Fabric Manager User Guide; NVIDIA's driver container: packages and units that go with the driver, at commit 06a208ca9747; 3 more)
     because: driver 595.99.02: none is known for this driver (the database)
-    hint: driver 595.71.05 (open modules) + CUDA 13.2.1 + cuDNN 9.28.0.42 fits, but is blocked, too: GPUs like these are connected by NVSwitches (DGX and HGX B100, B200, B300): Fabric Manager needs nvlsm. Driver 595.71.05 comes from the runfile, and gpusetup cannot install that beside it: CUDA would fail with error 802 (system not yet initialized) (GS801)
+    hint: driver 580.178.04 (open modules) + CUDA 13.0.3 + cuDNN 9.28.0.42 fits, but is blocked, too: GPUs like these are connected by NVSwitches (DGX and HGX B100, B200, B300): Fabric Manager needs nvlsm. Driver 580.178.04 comes from the runfile, and gpusetup cannot install that beside it: CUDA would fail with error 802 (system not yet initialized) (GS801)
     try: gpusetup db show 8xb200
     ");
 }
@@ -209,7 +209,10 @@ fn a_driver_without_fixes_comes_with_what_helps() {
             .find(|w| w["check"] == "GS513")
             .map(|w| w["text"].as_str().expect("a text").to_owned())
     };
-    let text = warning(&["--os", "debian-12", "--gpu", "8xh100"]).expect("a warning");
+    // A plan that nobody asked for a driver gets one with the fixes.
+    assert_eq!(warning(&["--os", "debian-12", "--gpu", "8xh100"]), None);
+    let asked = ["--os", "debian-12", "--gpu", "8xh100", "--driver", "595"];
+    let text = warning(&asked).expect("a warning");
     insta::assert_snapshot!(text, @r#"driver 595.71.05 is vulnerable (CVE-2026-47595 and others): NVIDIA's security bulletin "GPU Display Driver, September 2026" (5861) names 595.91.07 as the first release of branch 595 with the fixes; --method repository gets 595.99.02, which has them"#);
     assert_eq!(
         warning(&[
@@ -238,7 +241,7 @@ fn a_driver_without_fixes_comes_with_what_helps() {
     });
     // What its switches need is there.
     let plan = planned(&here, &["--profile", "driver", "--json"]).json();
-    insta::assert_snapshot!(warnings(&plan, "GS513").join("\n"), @r#"driver 570.133.20 is vulnerable (CVE-2025-33219): NVIDIA's security bulletin "NVIDIA GPU Display Drivers, January 2026" (5747) names 570.211.01 as the first release of branch 570 with the fixes; --driver 580 gets 580.178.04, which has them"#);
+    insta::assert_snapshot!(warnings(&plan, "GS513").join("\n"), @r#"driver 570.133.20 is vulnerable (CVE-2025-33219): NVIDIA's security bulletin "NVIDIA GPU Display Drivers, January 2026" (5747) names 570.211.01 as the first release of branch 570 with the fixes; --upgrade gets 580.178.04, which has them"#);
     // A toolkit that lacks fixes comes with the first release that has them.
     let plan = run(&[
         "plan",
@@ -266,8 +269,9 @@ fn a_driver_without_fixes_comes_with_what_helps() {
     // CUDA 13 does not target the GPU.
     insta::assert_snapshot!(warnings(&plan, "GS513").join("\n"), @r#"CUDA toolkit 12.4.1 is vulnerable (CVE-2025-33228 and others): NVIDIA's security bulletin "CUDA Toolkit, January 2026" (5755) names CUDA 13.1 as the first release with the fixes"#);
     // Here only another branch has the fixes, beside what the switches need.
-    let text = warning(&["--os", "debian-11", "--gpu", "8xh100"]).expect("a warning");
-    insta::assert_snapshot!(text, @r#"driver 595.71.05 is vulnerable (CVE-2026-47595 and others): NVIDIA's security bulletin "GPU Display Driver, September 2026" (5861) names 595.91.07 as the first release of branch 595 with the fixes; --driver 580 gets 580.178.04, which has them"#);
+    let asked = ["--os", "debian-11", "--gpu", "8xh100", "--driver", "595"];
+    let text = warning(&asked).expect("a warning");
+    insta::assert_snapshot!(text, @r#"driver 595.71.05 is vulnerable (CVE-2026-47595 and others): NVIDIA's security bulletin "GPU Display Driver, September 2026" (5861) names 595.91.07 as the first release of branch 595 with the fixes; without --driver, the plan gets 580.178.04, which has them"#);
 }
 
 #[test]
@@ -458,7 +462,7 @@ fn newer_toolkits_without_files_are_named_and_come_from_the_repository() {
         ),
         (
             &["--cuda", "13.0.1", "--toolkit-method", "repository"],
-            "--cuda 13.0.3 --toolkit-method repository",
+            "--cuda 13.0.1  # fits",
         ),
     ] {
         let ran = asked(more);

@@ -136,16 +136,17 @@ fn with_secure_boot_ubuntu_has_its_own_signed_modules() {
     Secure Boot is on, and the key /var/lib/shim-signed/mok/MOK.der is not enrolled: apply prepares that, shows a one-time password, and needs someone at the console during a reboot. Unattended, it stops before any change. Ubuntu 24.04 LTS may have signed modules for kernel 6.8.0-134-generic, which need no key: fetch the package lists (sudo apt-get update), then plan again
     Secure Boot is on, and the key /var/lib/shim-signed/mok/MOK.der is not enrolled: apply prepares that, shows a one-time password, and needs someone at the console during a reboot. Unattended, it stops before any change. linux-modules-nvidia-580-server-open-generic has signed modules, but of driver 580.142, and the driver's other packages have version 580.173.02: plan again when both have one version
     ");
-    // Without Secure Boot, they are not asked for.
+    // Without Secure Boot they save the compiler.
     let mut off = with_ubuntus_modules(&[(follows, "6.8.0-134.134")]);
     off["secure_boot"] = json!("disabled");
     let plan = packaged(&off);
     assert!(
         plan["steps"]
             .to_string()
-            .contains("nvidia-headless-580-server-open"),
+            .contains("nvidia-headless-no-dkms-580-server-open"),
         "{plan}"
     );
+    assert!(operations(&plan, "prerequisites").is_empty(), "{plan}");
 }
 
 #[test]
@@ -249,7 +250,7 @@ fn a_desktop_prefers_packages_that_are_not_for_servers() {
         (
             "disabled",
             json!("/usr/bin/Xorg"),
-            json!(["nvidia-driver-580-open"]),
+            json!(["nvidia-driver-580-open", other]),
         ),
         (
             "enabled",
@@ -263,7 +264,11 @@ fn a_desktop_prefers_packages_that_are_not_for_servers() {
         (
             "disabled",
             Value::Null,
-            json!(["nvidia-headless-580-server-open", "nvidia-utils-580-server"]),
+            json!([
+                "nvidia-headless-no-dkms-580-server-open",
+                "nvidia-utils-580-server",
+                server
+            ]),
         ),
     ] {
         facts["secure_boot"] = json!(state);

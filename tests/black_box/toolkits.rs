@@ -130,7 +130,7 @@ fn a_refusal_names_the_toolkit_that_does_not_fit() {
             ["--gpu", "k80", "--cuda", "12.4", "--cuda", "11.2"],
             4,
             "--cuda 12.4: CUDA 12.4",
-            "--cuda 11.2.2  # fits",
+            "--cuda 11.4.4 --cuda 11.2  # fits",
         ),
         (
             ["--gpu", "a100", "--cuda", "12", "--cuda", "12.9"],

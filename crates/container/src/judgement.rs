@@ -169,7 +169,7 @@ impl<'a> Context<'a> {
             .database
             .architectures
             .iter()
-            .filter(|a| a.embedded.is_none() && a.is_served_by(driver.branch))
+            .filter(|a| a.is_served_by(driver.branch))
             .collect();
         let running: Vec<_> = served
             .iter()

@@ -351,26 +351,36 @@ impl Plan {
     }
 
     /// The plan with downloads from mirrors, if there are any.
-    pub fn fetched_from(mut self, mirrors: &Mirrors, database: &Database) -> Self {
+    pub fn fetched_from(self, mirrors: &Mirrors, database: &Database) -> Self {
         if mirrors.is_empty() {
             return self;
         }
-        // The URL may already be that of another mirror, so start from the published one.
+        self.with_addresses(database, |url| mirrors.of(url))
+    }
+
+    /// The plan with downloads from where they are published: one in a file may name a mirror.
+    pub fn as_published(self, database: &Database) -> Self {
+        self.with_addresses(database, str::to_owned)
+    }
+
+    /// The plan with other addresses in place of the published ones, as far as those are known: its
+    /// own may already be those of a mirror.
+    fn with_addresses(mut self, database: &Database, of: impl Fn(&str) -> String) -> Self {
         for act in self.steps.iter_mut().flat_map(|s| &mut s.operations) {
             if let Operation::Download(Download { url, sha256, .. }) = &mut act.operation {
-                *url = mirrors.of(database.published(sha256).as_deref().unwrap_or(url));
+                *url = of(database.published(sha256).as_deref().unwrap_or(url));
             }
             if let Operation::AddRepository(AddRepository {
                 name, url, keys, ..
             }) = &mut act.operation
             {
-                *url = mirrors.of(database
+                *url = of(database
                     .repository_published_as(name)
                     .as_deref()
                     .unwrap_or(url));
                 for key in keys {
                     let published = database.key_published_as(&key.fingerprint);
-                    key.url = published.or(key.url.as_deref()).map(|url| mirrors.of(url));
+                    key.url = published.or(key.url.as_deref()).map(&of);
                 }
             }
         }

@@ -176,6 +176,7 @@ impl LockFile {
             companions: self.companions.clone(),
             frameworks: Vec::new(),
             brought_cuda: None,
+            with_toolkit: false,
             components: selected
                 .cuda
                 .as_ref()

@@ -3,7 +3,7 @@
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId, Warning};
-use gpusetup_database::compat::Distribution;
+use gpusetup_database::compat::{CudaRelease, Distribution};
 use gpusetup_host::{Facts, Kernel, MachineKind, kernel_headers, offers_headers};
 use gpusetup_operation::{Operation, Packages, packages};
 use gpusetup_resolve::{ChosenToolkit, Conflict, distributions_gcc};
@@ -64,10 +64,10 @@ pub(crate) fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
             .collect();
         why.extend(reasons);
     }
-    if let Some(library) = installers_library(distribution, context) {
+    if let Some((package, reason)) = installers_need(distribution, context) {
         missing = true;
-        names.push(library);
-        why.push("the installer in CUDA's runfile needs libxml2.so.2".to_owned());
+        names.push(package);
+        why.push(reason.to_owned());
     }
     names.sort();
     names.dedup();
@@ -237,18 +237,30 @@ fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> 
     warnings
 }
 
-/// The package with the library that the installer in CUDA's runfiles needs, if a runfile is used
-/// and the library is missing.
-fn installers_library(distribution: &Distribution, context: &StepContext) -> Option<String> {
-    let runs = context.toolkits().any(|of| {
+/// The package that the installer in CUDA's runfiles needs, and why, if a runfile is used.
+fn installers_need(
+    distribution: &Distribution,
+    context: &StepContext,
+) -> Option<(String, &'static str)> {
+    if runs_installer(context, |release| !release.installer_loads_libxml2()) {
+        let why = "the installer in CUDA's runfile is a Perl program";
+        return Some(("perl".to_owned(), why));
+    }
+    let runs = runs_installer(context, CudaRelease::installer_loads_libxml2);
+    let library = distribution.libxml2.clone()?;
+    let why = "the installer in CUDA's runfile needs libxml2.so.2";
+    (runs && context.facts.libxml2 == Some(false)).then_some((library, why))
+}
+
+/// Whether such a release of CUDA is installed from its runfile.
+fn runs_installer(context: &StepContext, is_meant: fn(&CudaRelease) -> bool) -> bool {
+    context.toolkits().any(|of| {
         let cuda = of.chosen.cuda.as_ref();
         of.chosen.parts.is_empty()
-            && cuda.is_some_and(|cuda| !cuda.is_kept() && cuda.packages.is_none())
-    });
-    distribution
-        .libxml2
-        .clone()
-        .filter(|_| runs && context.facts.libxml2 == Some(false))
+            && cuda.is_some_and(|cuda| {
+                !cuda.is_kept() && cuda.packages.is_none() && is_meant(cuda.release)
+            })
+    })
 }
 
 /// A warning about what the user must install, if the names of the packages are not known.

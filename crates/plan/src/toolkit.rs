@@ -17,7 +17,11 @@ const CUDA: &str = "Install the CUDA toolkit";
 /// The step that installs the toolkit.
 pub(crate) fn install_cuda(context: &StepContext) -> Step {
     let (Some(cuda), Some(toolkit)) = (&context.chosen.cuda, context.toolkit()) else {
-        return skipped(StepId::InstallCuda, CUDA, "no toolkit was requested");
+        let why = match context.chosen.without_toolkit {
+            Some(_) => "no toolkit fits this host",
+            None => "no toolkit was requested",
+        };
+        return skipped(StepId::InstallCuda, CUDA, why);
     };
     let title = format!("Install the CUDA toolkit {}", cuda.version());
     if cuda.is_kept() && context.chosen.parts.iter().all(|part| part.there) {
@@ -51,13 +55,17 @@ pub(crate) fn install_cuda(context: &StepContext) -> Step {
         "--override".to_owned(),
         context.temporary(),
     ];
-    let run = Run::new(argv, 3600)
+    let mut run = Run::new(argv, 3600)
         .executing(file, artifact.sha256.unwrap_or_default().to_string())
         .creating([toolkit.to_owned()])
         .changing([
             context.default_toolkit(),
             "/var/log/cuda-installer.log".into(),
         ]);
+    if cuda.release.installer_needs_current_directory() {
+        let variable = ("PERL_USE_UNSAFE_INC".to_owned(), "1".to_owned());
+        run.environment.extend([variable]);
+    }
     let why = match cuda.artifact.and_then(|a| a.bundled_driver) {
         Some(bundled) => format!(
             "from the runfile, without its driver {bundled}; a separate step installs the driver"

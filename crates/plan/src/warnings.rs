@@ -9,7 +9,8 @@ use gpusetup_database::version::dotted;
 use gpusetup_host::{MachineKind, Origin};
 use gpusetup_recipes::{describe_block, unblock_remedy, worst_block};
 use gpusetup_resolve::{
-    ChosenDriver, ChosenToolkit, Install, Method, TargetGpu, is_over, of_another_system,
+    ChosenDriver, ChosenToolkit, Conflict, Hint, Install, Method, TargetGpu, is_over,
+    of_another_system,
 };
 use gpusetup_system::day::database_age;
 use gpusetup_system::limits::Limit;
@@ -42,6 +43,7 @@ pub(crate) fn warnings(database: &Database, context: &StepContext) -> Vec<Warnin
         CheckId::GS713,
         context.chosen.cautions.clone(),
     ));
+    warnings.extend(context.chosen.without_toolkit.as_ref().map(no_toolkit));
     if let Some(other) = of_another_system(database, context.distribution, context.facts) {
         let (cause, remedy) = (other.cause(context.facts), other.remedy(context.facts));
         warnings.push(Warning::new(CheckId::GS404, format!("{cause}; {remedy}")));
@@ -139,13 +141,7 @@ fn driver_warnings(
 }
 
 fn past_end_of_life(context: &StepContext, driver: &ChosenDriver) -> Option<String> {
-    let life = driver.branch.end_of_life.as_deref().unwrap_or("years ago");
-    is_over(driver, &context.request.today).then(|| {
-        format!(
-            "driver branch {} is past its end of life ({life}) and gets no more fixes",
-            driver.branch.branch
-        )
-    })
+    is_over(driver, &context.request.today).then(|| gpusetup_causes::branch_is_over(driver.branch))
 }
 
 /// The warning about a repository that the chosen one needs, and that is not enabled.
@@ -273,6 +269,17 @@ fn not_in_guide(
              gpusetup knows, does not list it"
         )
     })
+}
+
+/// The warning that the plan has no toolkit, which nobody asked for and none of which fits.
+fn no_toolkit(conflict: &Conflict) -> Warning {
+    let mut text = format!("the plan has no CUDA toolkit: {}", conflict.sentence);
+    for hint in &conflict.hints {
+        if let Hint::Words(words) = hint {
+            text += &format!("; {words}");
+        }
+    }
+    Warning::new(conflict.check.unwrap_or(CheckId::GS712), text)
 }
 
 fn too_old_compiler(context: &StepContext, cuda: &ChosenToolkit) -> Option<String> {

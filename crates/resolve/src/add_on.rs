@@ -10,6 +10,7 @@ use gpusetup_database::compat::{
     AddOn, AddOnArtifact, AddOnId, AddOnRange, Artifact, Database, PublishedAddOn,
 };
 use gpusetup_database::version::{CudaVersion, Want};
+use std::path::Path;
 
 /// A release of an add-on that fits.
 #[derive(Debug, Clone, Copy)]
@@ -66,9 +67,10 @@ pub(crate) fn newest<'a>(
     wanted: &WantedAddOn<'a>,
 ) -> Option<ChosenAddOn<'a>> {
     let archives = wanted.accepted.iter().map(|row| on.published.archive(row));
+    let directory = on.directory(toolkit);
     let kept = (!wanted.kept.is_empty()).then(|| {
         let archives = archives.clone();
-        archives.filter(|archive| wanted.keeps(archive.artifact))
+        archives.filter(|archive| wanted.keeps(archive.artifact, &directory))
     });
     kept.into_iter()
         .flatten()
@@ -86,8 +88,10 @@ pub(crate) fn newest<'a>(
 fn kept_first<'a>(
     archives: impl Iterator<Item = PublishedAddOn<'a>>,
     wanted: &WantedAddOn,
+    toolkit: &Path,
 ) -> impl Iterator<Item = PublishedAddOn<'a>> {
-    let (kept, others): (Vec<_>, Vec<_>) = archives.partition(|a| wanted.keeps(a.artifact));
+    let (kept, others): (Vec<_>, Vec<_>) =
+        archives.partition(|a| wanted.keeps(a.artifact, toolkit));
     kept.into_iter().chain(others)
 }
 
@@ -104,13 +108,14 @@ pub(crate) fn rejected<'a>(
     let newer = all
         .clone()
         .filter(|a| a.artifact.version > chosen.artifact.version);
-    let tried = kept_first(all, wanted)
+    let directory = on.directory(toolkit);
+    let tried = kept_first(all, wanted, &directory)
         .take_while(|a| !std::ptr::eq(a.artifact, chosen.artifact))
         .filter(|a| a.artifact.version > chosen.artifact.version);
     let mut rejected: Vec<_> = tried
         .filter_map(|a| Some((a.artifact, fits(on, driver, toolkit, &a).err()?)))
         .collect();
-    if wanted.keeps(chosen.artifact) {
+    if wanted.keeps(chosen.artifact, &directory) {
         let others = newer
             .filter(|a| !rejected.iter().any(|(r, _)| std::ptr::eq(*r, a.artifact)))
             .map(|a| (a.artifact, fits(on, driver, toolkit, &a).err()));
@@ -151,7 +156,7 @@ pub(crate) fn refused<'a>(
     wanted: &WantedAddOn<'a>,
 ) -> Vec<(&'a AddOnArtifact, Refusal)> {
     let all = wanted.accepted.iter().map(|row| on.published.archive(row));
-    kept_first(all, wanted)
+    kept_first(all, wanted, &on.directory(toolkit))
         .filter_map(|a| Some((a.artifact, fits(on, driver, toolkit, &a).err()?)))
         .collect()
 }

@@ -210,13 +210,21 @@ fn concerns_compiler(conflict: &Conflict) -> bool {
 /// The driver alone, if no requested framework is compiled on the host.
 fn wheels_alone(database: &Database, request: &Request, conflict: &Conflict) -> Option<Request> {
     let is_of_gpu = conflict.rule == RuleId::CudaTargetsGpu;
+    let is_possible = request.driver.is_wanted() && are_wheels(database, request, is_of_gpu);
+    is_possible.then(|| Request {
+        frameworks: request.frameworks.clone(),
+        ..request.driver_alone()
+    })
+}
+
+/// Whether all requested frameworks come as wheels whose limits are known: without a toolkit, its
+/// limits do not apply. Whether a build has kernels for a GPU that is newer than its CUDA, only its
+/// highest capability tells.
+fn are_wheels(database: &Database, request: &Request, is_of_gpu: bool) -> bool {
     let mut frameworks = request.frameworks.iter();
-    let has_wheels = !request.frameworks.is_empty()
+    !request.frameworks.is_empty()
         && frameworks.all(|framework| {
             let release = database.framework_release(framework);
-            // Without a toolkit, its limits do not apply, so the limits of the wheels must be
-            // known. Whether a build has kernels for a GPU that is newer than its CUDA, only its
-            // highest capability tells.
             release.is_some_and(|release| {
                 release.builds.iter().all(|build| {
                     build.needs != FrameworkNeeds::Compiler
@@ -224,11 +232,7 @@ fn wheels_alone(database: &Database, request: &Request, conflict: &Conflict) -> 
                             || !is_of_gpu && build.lowest_capability.is_some())
                 })
             })
-        });
-    (has_wheels && request.driver.is_wanted()).then(|| Request {
-        frameworks: request.frameworks.clone(),
-        ..request.driver_alone()
-    })
+        })
 }
 
 /// The toolkit without a driver, if no driver supports any GPU here and the refusal does not
@@ -242,121 +246,371 @@ fn toolkit_alone(request: &Request, conflict: &Conflict) -> Option<Request> {
     })
 }
 
-/// Requests with fewer conditions, the nearest first. Each is made when it is asked for: mostly one
-/// of the first fits.
-fn smaller<'r>(database: &'r Database, request: &'r Request) -> impl Iterator<Item = Request> + 'r {
-    let known = nearest(database, &request.cuda).into_iter();
-    let known = known.filter_map(|version| {
-        Some(Request {
-            cuda: version.to_string().parse().ok()?,
-            ..request.clone()
-        })
-    });
-    let less_exact = shortened(&request.driver).map(|driver| Request {
-        driver,
-        ..request.clone()
-    });
-    let shorter = less_exact.chain(shortened(&request.cudnn).map(|cudnn| Request {
-        cudnn,
-        ..request.clone()
-    }));
-    let shorter = shorter.chain(shortened(&request.cuda).map(|cuda| Request {
-        cuda,
-        ..request.clone()
-    }));
-    let alone = request
-        .driver
-        .is_wanted()
-        .then_some(DRIVER_ALONE)
-        .into_iter()
-        .flatten();
-    let relaxed = RELAXATIONS
-        .into_iter()
-        .chain(alone)
-        .map(|ease| ease(request))
-        .chain(without_companions(request));
-    let known = known.chain(request.nearest_beside(database));
-    let all = request
-        .without_one()
-        .chain(other_frameworks(database, request))
-        .chain(known)
-        .chain(shorter)
-        .chain(relaxed);
-    all.filter(move |smaller| smaller != request)
+/// How many requests are tried in place of a refused one, at most.
+const MAX_TRIALS: usize = 400;
+
+/// Something that a suggestion gives up of a request.
+struct Relaxation {
+    /// How much it changes. A suggestion changes as little as it can in all: first how something is
+    /// installed, then the flavour of the modules, then versions, and then layers.
+    cost: u32,
+    /// The request without it, the preferred way first; nothing if it was not asked for.
+    ways: fn(&Database, &Request) -> Vec<Request>,
 }
 
-/// The layers in any version without companions and hosts of an NVLink domain, if any were
-/// requested.
-fn without_companions(request: &Request) -> Option<Request> {
-    let has_companions = !request.companions.is_empty() || !request.imex_peers.is_empty();
-    has_companions.then(|| Request {
-        companions: BTreeSet::new(),
-        imex_peers: Vec::new(),
-        ..request.relaxed()
-    })
-}
-
-/// The other releases of the requested framework or, of several frameworks, each one alone.
-fn other_frameworks(database: &Database, request: &Request) -> Vec<Request> {
-    let others = match request.frameworks.as_slice() {
-        [only] => {
-            let name = framework_and_version(only).0.trim();
-            let known = database.framework(name).map(|f| f.releases.as_slice());
-            let releases = known.unwrap_or_default().iter();
-            releases
-                .map(|release| format!("{name}=={}", release.version))
-                .collect()
-        }
-        several => several.to_vec(),
-    };
-    let others = others.into_iter().map(|framework| Request {
-        frameworks: vec![framework],
-        ..request.clone()
-    });
-    others.collect()
-}
-
-/// Ways to ask for less.
-const RELAXATIONS: [fn(&Request) -> Request; 8] = [
-    |request| Request {
-        add_ons: request.relaxed_add_ons(),
-        ..request.clone()
+/// What can be given up.
+const RELAXATIONS: [Relaxation; 19] = [
+    Relaxation {
+        cost: 1,
+        ways: any_toolkit_method,
     },
-    |request| Request {
-        cudnn: relaxed(&request.cudnn),
-        add_ons: request.relaxed_add_ons(),
-        ..request.clone()
+    Relaxation {
+        cost: 2,
+        ways: other_driver_methods,
     },
-    |request| Request {
-        add_ons: BTreeMap::new(),
-        ..request.clone()
+    Relaxation {
+        cost: 4,
+        ways: any_flavour,
     },
-    |request| Request {
-        cuda: relaxed(&request.cuda),
-        additional_toolkits: Vec::new(),
-        cudnn: relaxed(&request.cudnn),
-        add_ons: request.relaxed_add_ons(),
-        ..request.clone()
+    Relaxation {
+        cost: 8,
+        ways: less_exact_driver,
     },
-    |request| Request {
-        driver: relaxed(&request.driver),
-        ..request.clone()
+    Relaxation {
+        cost: 8,
+        ways: less_exact_toolkit,
     },
-    Request::relaxed,
-    |request| Request {
-        add_ons: BTreeMap::new(),
-        ..request.relaxed()
+    Relaxation {
+        cost: 8,
+        ways: nearest_additional_toolkit,
     },
-    |request| Request {
-        components: Vec::new(),
-        ..request.relaxed()
+    Relaxation {
+        cost: 8,
+        ways: less_exact_cudnn,
+    },
+    Relaxation {
+        cost: 8,
+        ways: any_add_ons,
+    },
+    Relaxation {
+        cost: 16,
+        ways: any_cudnn,
+    },
+    Relaxation {
+        cost: 16,
+        ways: other_frameworks,
+    },
+    Relaxation {
+        cost: 24,
+        ways: any_toolkit,
+    },
+    Relaxation {
+        cost: 32,
+        ways: any_driver,
+    },
+    Relaxation {
+        cost: 48,
+        ways: fewer_toolkits,
+    },
+    Relaxation {
+        cost: 64,
+        ways: whole_toolkit,
+    },
+    Relaxation {
+        cost: 64,
+        ways: no_add_ons,
+    },
+    Relaxation {
+        cost: 64,
+        ways: no_companions,
+    },
+    Relaxation {
+        cost: 128,
+        ways: no_toolkit,
+    },
+    Relaxation {
+        cost: 128,
+        ways: one_framework,
+    },
+    Relaxation {
+        cost: 192,
+        ways: no_frameworks,
     },
 ];
 
-/// Ways to ask for the driver alone.
-const DRIVER_ALONE: [fn(&Request) -> Request; 2] = [Request::driver_alone, |request| {
-    request.relaxed().driver_alone()
-}];
+/// Requests that give up something, those that give up least first. Each is made when it is asked
+/// for: mostly one of the first fits.
+fn smaller<'r>(database: &'r Database, request: &'r Request) -> impl Iterator<Item = Request> + 'r {
+    let possible: Vec<_> = RELAXATIONS
+        .iter()
+        .filter(|relaxation| !(relaxation.ways)(database, request).is_empty())
+        .collect();
+    // Bits of a number say what is given up.
+    let mut sets: Vec<(u32, u32)> = (1..1 << possible.len().min(MAX_RELAXED))
+        .map(|set| (cost(&possible, set), set))
+        .collect();
+    sets.sort_unstable();
+    let all = sets
+        .into_iter()
+        .flat_map(move |(_, set)| without(database, request, &possible, set))
+        .filter(move |smaller| smaller != request)
+        .take(MAX_TRIALS);
+    let last = [
+        request.relaxed(),
+        request.driver_alone(),
+        request.relaxed().driver_alone(),
+    ];
+    let has_driver = request.driver.is_wanted();
+    all.chain(
+        last.into_iter()
+            .filter(move |last| last != request && has_driver),
+    )
+}
+
+/// How many parts of a request are given up in all combinations.
+const MAX_RELAXED: usize = 12;
+
+fn cost(possible: &[&Relaxation], set: u32) -> u32 {
+    chosen(possible, set)
+        .map(|relaxation| relaxation.cost)
+        .sum()
+}
+
+fn chosen<'p>(
+    possible: &'p [&'p Relaxation],
+    set: u32,
+) -> impl Iterator<Item = &'p Relaxation> + 'p {
+    possible
+        .iter()
+        .enumerate()
+        .filter(move |(bit, _)| set & (1 << bit) != 0)
+        .map(|(_, relaxation)| *relaxation)
+}
+
+/// The request without a set of its parts, in all ways.
+fn without(
+    database: &Database,
+    request: &Request,
+    possible: &[&Relaxation],
+    set: u32,
+) -> Vec<Request> {
+    let mut all = vec![request.clone()];
+    for relaxation in chosen(possible, set) {
+        all = all
+            .iter()
+            .flat_map(|smaller| (relaxation.ways)(database, smaller))
+            .collect();
+    }
+    all
+}
+
+/// The changed request, if it is another one.
+fn changed(request: &Request, smaller: Request) -> Vec<Request> {
+    Vec::from_iter(Some(smaller).filter(|smaller| smaller != request))
+}
+
+fn any_toolkit_method(_: &Database, request: &Request) -> Vec<Request> {
+    let toolkit_method = ToolkitMethod::Auto;
+    changed(
+        request,
+        Request {
+            toolkit_method,
+            ..request.clone()
+        },
+    )
+}
+
+/// From NVIDIA's repository, which is packages, too; then in any way.
+fn other_driver_methods(_: &Database, request: &Request) -> Vec<Request> {
+    let methods: &[Method] = match request.method {
+        Method::Auto => &[],
+        Method::Packages => &[Method::Repository, Method::Auto],
+        Method::Repository | Method::Runfile => &[Method::Auto],
+    };
+    methods
+        .iter()
+        .map(|method| Request {
+            method: *method,
+            ..request.clone()
+        })
+        .collect()
+}
+
+fn any_flavour(_: &Database, request: &Request) -> Vec<Request> {
+    changed(
+        request,
+        Request {
+            modules: None,
+            ..request.clone()
+        },
+    )
+}
+
+fn less_exact_driver(_: &Database, request: &Request) -> Vec<Request> {
+    shortened(&request.driver)
+        .map(|driver| Request {
+            driver,
+            ..request.clone()
+        })
+        .collect()
+}
+
+/// The releases nearest to an unknown one, and those of the same series.
+fn less_exact_toolkit(database: &Database, request: &Request) -> Vec<Request> {
+    let near = nearest(database, &request.cuda)
+        .into_iter()
+        .filter_map(|version| version.to_string().parse().ok());
+    near.chain(shortened(&request.cuda))
+        .map(|cuda| Request {
+            cuda,
+            ..request.clone()
+        })
+        .collect()
+}
+
+fn nearest_additional_toolkit(database: &Database, request: &Request) -> Vec<Request> {
+    request.nearest_beside(database).collect()
+}
+
+fn less_exact_cudnn(_: &Database, request: &Request) -> Vec<Request> {
+    shortened(&request.cudnn)
+        .map(|cudnn| Request {
+            cudnn,
+            ..request.clone()
+        })
+        .collect()
+}
+
+fn any_add_ons(_: &Database, request: &Request) -> Vec<Request> {
+    let add_ons = request.relaxed_add_ons();
+    changed(
+        request,
+        Request {
+            add_ons,
+            ..request.clone()
+        },
+    )
+}
+
+fn any_cudnn(_: &Database, request: &Request) -> Vec<Request> {
+    let cudnn = relaxed(&request.cudnn);
+    changed(
+        request,
+        Request {
+            cudnn,
+            ..request.clone()
+        },
+    )
+}
+
+fn any_toolkit(_: &Database, request: &Request) -> Vec<Request> {
+    let cuda = relaxed(&request.cuda);
+    changed(
+        request,
+        Request {
+            cuda,
+            ..request.clone()
+        },
+    )
+}
+
+fn any_driver(_: &Database, request: &Request) -> Vec<Request> {
+    let driver = relaxed(&request.driver);
+    changed(
+        request,
+        Request {
+            driver,
+            ..request.clone()
+        },
+    )
+}
+
+fn fewer_toolkits(_: &Database, request: &Request) -> Vec<Request> {
+    request.without_one().collect()
+}
+
+fn whole_toolkit(_: &Database, request: &Request) -> Vec<Request> {
+    changed(
+        request,
+        Request {
+            components: Vec::new(),
+            ..request.clone()
+        },
+    )
+}
+
+fn no_add_ons(_: &Database, request: &Request) -> Vec<Request> {
+    changed(
+        request,
+        Request {
+            add_ons: BTreeMap::new(),
+            ..request.clone()
+        },
+    )
+}
+
+fn no_companions(_: &Database, request: &Request) -> Vec<Request> {
+    let smaller = Request {
+        companions: BTreeSet::new(),
+        imex_peers: Vec::new(),
+        ..request.clone()
+    };
+    changed(request, smaller)
+}
+
+/// The driver alone, with the frameworks whose wheels bring CUDA.
+fn no_toolkit(database: &Database, request: &Request) -> Vec<Request> {
+    let has_toolkit = request.cuda.is_wanted() && request.driver.is_wanted();
+    if !has_toolkit || !are_wheels(database, request, false) && !request.frameworks.is_empty() {
+        return Vec::new();
+    }
+    vec![Request {
+        frameworks: request.frameworks.clone(),
+        ..request.driver_alone()
+    }]
+}
+
+/// Each of several frameworks alone.
+fn one_framework(_: &Database, request: &Request) -> Vec<Request> {
+    if request.frameworks.len() < 2 {
+        return Vec::new();
+    }
+    let alone = request.frameworks.iter();
+    alone
+        .map(|framework| Request {
+            frameworks: vec![framework.clone()],
+            ..request.clone()
+        })
+        .collect()
+}
+
+fn no_frameworks(_: &Database, request: &Request) -> Vec<Request> {
+    changed(
+        request,
+        Request {
+            frameworks: Vec::new(),
+            ..request.clone()
+        },
+    )
+}
+
+/// The other releases of the requested framework, newest first.
+fn other_frameworks(database: &Database, request: &Request) -> Vec<Request> {
+    let [only] = request.frameworks.as_slice() else {
+        return Vec::new();
+    };
+    let name = framework_and_version(only).0.trim();
+    let known = database.framework(name).map(|f| f.releases.as_slice());
+    known
+        .unwrap_or_default()
+        .iter()
+        .map(|release| Request {
+            frameworks: vec![format!("{name}=={}", release.version)],
+            ..request.clone()
+        })
+        .filter(|smaller| smaller != request)
+        .collect()
+}
 
 /// Suggests each GPU model alone, if several models exclude each other.
 fn kinds_alone(host: &KnownHost, request: &Request, conflict: Conflict) -> Conflict {
@@ -479,6 +733,7 @@ impl Request {
             components: Vec::new(),
             toolkit_method: ToolkitMethod::Auto,
             frameworks: Vec::new(),
+            with_toolkit: false,
             ..self.clone()
         }
     }
@@ -538,8 +793,10 @@ impl Request {
             // It is among the settings.
             _ if self.settings.containers.is_some() => None,
             (_, false) => Some("driver"),
+            // In a container, where that is the default, packages bring their own CUDA.
+            (false, true) if !self.frameworks.is_empty() && !self.with_toolkit => None,
             (false, true) => Some("toolkit"),
-            (true, true) => None,
+            (true, true) => self.with_toolkit.then_some("compute"),
         };
         if self.driver != Want::Best && profile != Some("toolkit") {
             all.push(("--driver", self.driver.to_string()));

@@ -1,7 +1,7 @@
 //! Companions of the driver that the user asks for in the same way as for add-ons: `--with dcgm`.
 
 use super::{Conflict, Hint, Request};
-use gpusetup_database::compat::{AddOnId, Companion, CompanionId, Database};
+use gpusetup_database::compat::{AddOnId, Companion, Database};
 use gpusetup_database::version::Want;
 
 /// The request with the companions among its add-ons as what they are.
@@ -17,6 +17,9 @@ pub fn with_companions(database: &Database, mut request: Request) -> Result<Requ
         .collect();
     for (id, of) in ids {
         let wanted = request.add_ons.remove(&id);
+        if !of.on_request {
+            return Err(chosen_by_itself(of, request));
+        }
         request.companions.insert(of.id);
         if let Some(Want::Meeting(version)) = wanted {
             let sentence = format!(
@@ -30,8 +33,20 @@ pub fn with_companions(database: &Database, mut request: Request) -> Result<Requ
     Ok(request)
 }
 
-/// The companion with the name of an add-on, if it is installed on request.
+/// The refusal of a companion that is installed where the hardware needs it, and nowhere else.
+fn chosen_by_itself(of: &Companion, request: Request) -> Conflict {
+    let sentence = format!(
+        "{} is not chosen with --with: a plan includes it on hosts that need it. It {}",
+        of.title, of.purpose
+    );
+    Conflict::request(sentence).hint(Hint::asking("includes it if this host needs it", request))
+}
+
+/// The companion with the name of an add-on, which has no dashes.
 fn named(database: &Database, id: AddOnId) -> Option<&Companion> {
-    let id: CompanionId = id.as_str().parse().ok()?;
-    database.companion(id).filter(|of| of.on_request)
+    let id = id.as_str();
+    database.companions.iter().find(|of| {
+        let letters = of.id.as_str().chars().filter(|c| *c != '-');
+        letters.eq(id.chars())
+    })
 }

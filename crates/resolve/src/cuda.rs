@@ -13,6 +13,7 @@ use gpusetup_database::compat::{
 };
 use gpusetup_database::version::{CudaVersion, Want, dotted};
 use gpusetup_host::{Facts, Toolkit as InstalledToolkit};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 /// The input of the search for toolkit and add-ons, computed once.
@@ -35,9 +36,9 @@ pub(crate) struct SearchContext<'a, 'f> {
     pub(crate) glibc: Option<(u32, u32)>,
     /// The requested components; empty for the whole toolkit.
     pub(crate) named: Rc<[&'a Component]>,
-    /// Whether the library that the installer in CUDA's runfiles loads is installed, or a package
-    /// provides it.
-    runfiles_run: bool,
+    /// Whether the library that the installers in CUDA's newer runfiles load is installed, or a
+    /// package provides it.
+    has_libxml2: bool,
     /// The repository that the toolkit is requested from.
     packages: Option<(&'a PackageRepository, &'a ToolkitPackages)>,
     /// The toolkits already installed in the prefix that can satisfy the request.
@@ -81,7 +82,7 @@ impl<'a, 'f> SearchContext<'a, 'f> {
                 .gcc_major()
                 .or_else(|| distributions_gcc(distribution, facts)),
             glibc: facts.glibc.as_deref().map(dotted),
-            runfiles_run: facts.libxml2 == Some(true)
+            has_libxml2: facts.libxml2 == Some(true)
                 || distribution.map_or(facts.libxml2 != Some(false), |d| d.libxml2.is_some()),
             packages: (request.toolkit_method == ToolkitMethod::Repository)
                 .then(|| toolkit_repository(database, distribution, facts))
@@ -101,9 +102,16 @@ impl<'a, 'f> SearchContext<'a, 'f> {
         self.request.keeps(&self.request.cuda)
     }
 
-    /// Whether a whole toolkit comes from its runfile.
-    fn runs_runfiles(&self) -> bool {
-        self.runfiles_run && self.request.toolkit_method != ToolkitMethod::Components
+    /// Whether the whole toolkit of a release comes from its runfile.
+    fn runs_runfile(&self, release: &CudaRelease) -> bool {
+        (self.has_libxml2 || !release.installer_loads_libxml2())
+            && self.request.toolkit_method != ToolkitMethod::Components
+    }
+
+    /// The directory that a toolkit is in, or will be.
+    pub(crate) fn directory(&self, toolkit: &Toolkit) -> PathBuf {
+        let directory = toolkit.release.version.directory();
+        self.request.prefix.join(directory)
     }
 
     /// The installed toolkit of this release in the prefix.
@@ -112,6 +120,15 @@ impl<'a, 'f> SearchContext<'a, 'f> {
             t.version.series() == release.series()
                 && (t.version == release || t.version.patch.is_none())
         })
+    }
+
+    /// The archives of a release's components, if it has a compiler for this machine: that of a
+    /// newer release may have some for others alone.
+    fn whole_archives(&self, release: &CudaRelease) -> Option<&'a ComponentRelease> {
+        let compiler = self.database.component_named("nvcc")?;
+        let archives = self.archives(release)?;
+        let found = archives.component(compiler)?.archive(self.arch);
+        found.map(|_| archives)
     }
 
     /// The archives of a release's components, for all architectures.
@@ -124,7 +141,7 @@ impl<'a, 'f> SearchContext<'a, 'f> {
     /// toolkit.
     pub(crate) fn parts(&self, toolkit: &Toolkit<'a>, add_ons: &[AddOnId]) -> Vec<Part<'a>> {
         let is_whole = self.named.is_empty();
-        if is_whole && (self.runs_runfiles() || toolkit.packages.is_some()) {
+        if is_whole && (self.runs_runfile(toolkit.release) || toolkit.packages.is_some()) {
             return Vec::new();
         }
         let Some(release) = self.archives(toolkit.release) else {
@@ -261,33 +278,50 @@ fn examine(
         return Err(Refusal::NotWanted);
     }
     if let Some(have) = on.glibc {
-        works_with_glibc(&published, have)?;
+        works_with_glibc(on, &published, have)?;
     }
-    let whole = on
-        .installed(release.version)
-        .is_some_and(|t| t.components.is_none());
-    if !on.named.is_empty() && !whole {
-        has_all(on.archives(release), &on.named, on.arch)?;
-    }
-    let whole = !kept && on.named.is_empty();
-    if let Some((_, packages)) = on.packages.filter(|_| whole) {
-        are_packaged(on, packages, release)?;
-    }
-    let whole = whole && on.packages.is_none();
-    let by_runfile = whole && on.runs_runfiles();
-    if whole && !by_runfile {
-        has_archives(on.request.toolkit_method, on.archives(release))?;
-    }
-    if by_runfile && artifact.is_none() {
-        return Err(Refusal::NoRunfile);
-    }
-    let side_gcc = host_compiler(on, release)?;
+    let by_runfile = is_by_runfile(on, &published, kept)?;
+    let side_gcc = match host_compiler(on, release) {
+        // Its owner compiles with another one, or not at all; a warning says so.
+        Err(Refusal::OldCompiler(..)) if kept => None,
+        side_gcc => side_gcc?,
+    };
     // Last: a release refused for its checksum fits in every other way.
     match artifact.filter(|a| by_runfile && !a.artifact.is_verifiable()) {
         Some(_) => Err(Refusal::NoSum(
             "the checksum of its runfile is not known, so it cannot be verified",
         )),
         None => Ok(side_gcc),
+    }
+}
+
+/// Whether the release comes from its runfile, or why it cannot be had as it is wanted.
+fn is_by_runfile(
+    on: &SearchContext,
+    published: &PublishedToolkit,
+    kept: bool,
+) -> Result<bool, Refusal> {
+    let release = published.release;
+    let has_whole = on
+        .installed(release.version)
+        .is_some_and(|t| t.components.is_none());
+    if !on.named.is_empty() && !has_whole {
+        has_all(on.archives(release), &on.named, on.arch)?;
+    }
+    if kept || !on.named.is_empty() {
+        return Ok(false);
+    }
+    if let Some((_, packages)) = on.packages {
+        are_packaged(on, packages, release)?;
+        return Ok(false);
+    }
+    if !on.runs_runfile(release) {
+        has_archives(on.request.toolkit_method, on.whole_archives(release))?;
+        return Ok(false);
+    }
+    match published.runfile {
+        Some(_) => Ok(true),
+        None => Err(Refusal::NoRunfile),
     }
 }
 
@@ -303,15 +337,28 @@ fn fits_gpus_and_driver(
     driver.map_or(Ok(()), |driver| runs_on(release, driver))
 }
 
-fn works_with_glibc(published: &PublishedToolkit, have: (u32, u32)) -> Result<(), Refusal> {
+fn works_with_glibc(
+    on: &SearchContext,
+    published: &PublishedToolkit,
+    have: (u32, u32),
+) -> Result<(), Refusal> {
     if published.glibc_min.is_some_and(|min| have < min) {
         return Err(Refusal::OldLibrary);
     }
-    if published.glibc_breaks_from.is_some_and(|from| have >= from) {
-        return Err(Refusal::NewLibrary);
+    let from = if on.gcc.is_some_and(|gcc| gcc < VECTOR_TYPES_GCC) {
+        published.release.glibc_breaks_from.as_deref().map(dotted)
+    } else {
+        published.glibc_breaks_from
+    };
+    match from.filter(|from| have >= *from) {
+        Some(_) => Err(Refusal::NewLibrary),
+        None => Ok(()),
     }
-    Ok(())
 }
+
+/// The first gcc for which glibc's bits/math-vector.h declares its vector types on aarch64
+/// (`__GNUC_PREREQ (9, 0)`), which an older nvcc does not know (`glibc_breaks_from_sbsa`).
+const VECTOR_TYPES_GCC: u16 = 9;
 
 /// Refuses a release that has to come from archives, and has none.
 fn has_archives(method: ToolkitMethod, archives: Option<&ComponentRelease>) -> Result<(), Refusal> {
@@ -501,14 +548,18 @@ pub fn distributions_gcc(distribution: Option<&Distribution>, facts: &Facts) -> 
         .or_else(|| facts.kernels_gcc())
 }
 
-/// The additional gcc needed because the default one is too new: the newest installed one that fits
-/// and has a C++ compiler, otherwise the newest one that can be installed.
+/// The additional gcc needed because the default one is too new or too old: the newest installed
+/// one that fits and has a C++ compiler, otherwise the newest one that can be installed.
 fn host_compiler(on: &SearchContext, release: &CudaRelease) -> Result<Option<u16>, Refusal> {
     let Some(have) = on.gcc else { return Ok(None) };
-    let Some(max) = release.gcc_max.filter(|max| have > *max) else {
-        return Ok(None);
+    let (newest, refusal) = match (release.gcc_min, release.gcc_max) {
+        (_, Some(max)) if have > max => (Some(max), Refusal::NewCompiler(max, have)),
+        (Some(min), max) if have < min => (max, Refusal::OldCompiler(min, have)),
+        _ => return Ok(None),
     };
-    let fits = |major: &u16| *major <= max && release.gcc_min.is_none_or(|min| *major >= min);
+    let fits = |major: &u16| {
+        newest.is_none_or(|max| *major <= max) && release.gcc_min.is_none_or(|min| *major >= min)
+    };
     let there = on
         .facts
         .compilers
@@ -518,20 +569,22 @@ fn host_compiler(on: &SearchContext, release: &CudaRelease) -> Result<Option<u16
     let side = there
         .filter(fits)
         .max()
-        .or_else(|| packaged(on, max).into_iter().filter(fits).max());
-    side.map(Some).ok_or(Refusal::NewCompiler(max, have))
+        .or_else(|| packaged(on, release.gcc_max).into_iter().filter(fits).max());
+    side.map(Some).ok_or(refusal)
 }
 
 /// The additional gcc versions that the distribution packages. If no source lists them: `max`,
-/// unless it is much older than the default one.
-fn packaged(on: &SearchContext, max: u16) -> Vec<u16> {
+/// unless it is newer than the default one, or much older.
+fn packaged(on: &SearchContext, max: Option<u16>) -> Vec<u16> {
     let Some(distribution) = on.distribution.filter(|d| d.gcc_package.is_some()) else {
         return Vec::new();
     };
     if !distribution.gccs.is_empty() {
         return distribution.gccs.clone();
     }
-    let recent =
-        distributions_gcc(on.distribution, on.facts).is_none_or(|default| max + 2 >= default);
-    Vec::from_iter(recent.then_some(max))
+    let default = distributions_gcc(on.distribution, on.facts);
+    let recent = max.filter(|max| {
+        default.is_none_or(|default| (default.saturating_sub(2)..=default).contains(max))
+    });
+    Vec::from_iter(recent)
 }

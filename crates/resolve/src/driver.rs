@@ -30,6 +30,8 @@ pub struct Candidate<'a> {
     pub modules: ModuleFlavour,
     /// How it would be installed.
     pub install: Install<'a>,
+    /// The newer driver that also fits, and lacks fixes of security bulletins that this one has.
+    pub(crate) instead_of: Option<DriverVersion>,
 }
 
 impl Candidate<'_> {
@@ -242,6 +244,7 @@ impl<'a, 'h> Examination<'a, 'h> {
             branch,
             modules,
             install: driver.2,
+            instead_of: None,
         })
     }
 }
@@ -292,9 +295,81 @@ pub(crate) fn candidates<'a>(
     }
     let secure =
         host.facts.secure_boot == SecureBoot::Enabled && request.settings.module_key.is_none();
-    let desktop = host.facts.desktop.is_some();
-    fit.sort_by(|a, b| rank(a, request, secure, desktop).cmp(&rank(b, request, secure, desktop)));
+    let on = RankedOn {
+        has_secure_boot: secure,
+        place: Place::of(host.facts, gpus),
+        installed: host.facts.driver.as_ref().map(|driver| driver.version),
+    };
+    fit.sort_by(|a, b| rank(a, request, on).cmp(&rank(b, request, on)));
+    if !asked {
+        prefer_fixed(host.database, &mut fit, request, secure);
+    }
     Candidates { fit, over }
+}
+
+/// Moves the first driver with all fixes of security bulletins before all others, if the preferred
+/// one lacks some. It is installed in the same way or in a preferred one, if one is. It never takes
+/// the place of signed modules where Secure Boot loads no others.
+fn prefer_fixed(
+    database: &Database,
+    fit: &mut [Candidate],
+    request: &Request,
+    has_secure_boot: bool,
+) {
+    let Some(first) = fit.first() else { return };
+    if stays(first, request) || has_fixes(database, first, request) {
+        return;
+    }
+    let (version, most) = (first.version, effort(first));
+    let must_be_signed = has_secure_boot && first.install.is_signed();
+    let mut fixed = (1..fit.len()).filter(|at| {
+        let other = &fit[*at];
+        has_fixes(database, other, request) && (!must_be_signed || other.install.is_signed())
+    });
+    let easy = fixed.clone().find(|at| effort(&fit[*at]) <= most);
+    if let Some(at) = easy.or_else(|| fixed.next()) {
+        fit[at].instead_of = Some(version).filter(|version| *version > fit[at].version);
+        fit[..=at].rotate_right(1);
+    }
+}
+
+/// Whether no bulletin names fixes that a driver lacks, and NVIDIA still publishes them for its
+/// branch.
+fn has_fixes(database: &Database, candidate: &Candidate, request: &Request) -> bool {
+    let version = candidate.version;
+    database.vulnerabilities_of(version).next().is_none()
+        && database.bulletin_without(version).is_none()
+        && !is_over(candidate, &request.today)
+}
+
+/// What of a host decides between drivers that fit.
+#[derive(Debug, Clone, Copy)]
+struct RankedOn {
+    /// Secure Boot is on, and the user named no key.
+    has_secure_boot: bool,
+    place: Place,
+    installed: Option<DriverVersion>,
+}
+
+/// What kind of host drivers are packaged for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Desktop,
+    /// All GPUs are made for data centres.
+    Server,
+    Other,
+}
+
+impl Place {
+    fn of(facts: &Facts, gpus: &[Rc<TargetGpu>]) -> Self {
+        if facts.desktop.is_some() {
+            Self::Desktop
+        } else if !gpus.is_empty() && gpus.iter().all(|card| card.data_center) {
+            Self::Server
+        } else {
+            Self::Other
+        }
+    }
 }
 
 /// Why drivers are no candidates: all those that a driver rule refuses and that are newer than
@@ -484,6 +559,7 @@ pub(crate) fn untouched_driver<'a>(host: &KnownHost<'a, '_>) -> Option<Candidate
         branch: host.database.branch(version.branch)?,
         modules,
         install,
+        instead_of: None,
     })
 }
 
@@ -845,33 +921,25 @@ fn first_without(gpus: &[(usize, &TargetGpu)], flavour: ModuleFlavour) -> Option
 /// Whether NVIDIA no longer supports its branch: by the published end of life, otherwise after a
 /// year without a release.
 pub fn is_over(candidate: &Candidate, today: &str) -> bool {
-    let branch = candidate.branch;
-    if let Some(end) = &branch.end_of_life {
-        // Compared as text: `2026-06` is over on `2026-11-20`.
-        return end.as_str() < &today[..end.len().min(today.len())];
-    }
-    // Until the same day of the next year.
-    let last = branch.latest_release.as_deref().and_then(year_and_day);
-    match (last, year_and_day(today)) {
-        (Some((year, day)), Some(today)) => (year + 1, day) < today,
-        _ => true,
-    }
+    candidate.branch.is_over(today)
 }
 
-fn year_and_day(date: &str) -> Option<(u16, &str)> {
-    let (year, day) = date.split_at_checked(4)?;
-    Some((year.parse().ok()?, day))
+/// Which of the ways to install a branch is preferred: packages come before the runfile, because
+/// they follow kernel updates automatically; those of repositories that are enabled come first.
+fn effort(candidate: &Candidate) -> u8 {
+    match candidate.install.method() {
+        Method::Auto | Method::Packages => 0,
+        Method::Repository => 1,
+        Method::Runfile => 2,
+    }
 }
 
 /// The order of preference: the smallest value first. With Secure Boot on and no key of the user's,
-/// modules that the distribution signs come before all that are built on the host. On a desktop, a
-/// branch's packages for servers come after its others.
-fn rank<'c>(
-    c: &'c Candidate,
-    request: &Request,
-    secure: bool,
-    desktop: bool,
-) -> impl Ord + use<'c> {
+/// modules that the distribution signs come before all that are built on the host; otherwise before
+/// those of the same version. On a desktop, a branch's packages for servers come after its others;
+/// on a server with data-centre GPUs they come first, as Ubuntu's guide has it. Nothing replaces an
+/// installed driver by an older one of its branch.
+fn rank<'c>(c: &'c Candidate, request: &Request, on: RankedOn) -> impl Ord + use<'c> {
     let kept = stays(c, request);
     let is_built = !c.install.is_signed();
     let tier = match request.prefer {
@@ -882,28 +950,28 @@ fn rank<'c>(
         Prefer::LongestSupport => Reverse(c.branch.end_of_life.as_deref()),
         Prefer::Stable | Prefer::Latest => Reverse(None),
     };
-    // Within a branch, packages come before the runfile, because they follow kernel updates
-    // automatically; those of repositories that are enabled come first. Of two offers of one
-    // version, the branch's default flavour comes first.
-    let effort = match c.install.method() {
-        Method::Auto | Method::Packages => 0,
-        Method::Repository => 1,
-        Method::Runfile => 2,
-    };
+    // Of two offers of one version, the branch's default flavour comes first.
     let unusual = c.modules != c.branch.default_modules;
-    let (unsigned, old) = (secure && is_built, !secure && !is_built);
-    let misplaced = desktop && c.install.is_for_servers();
+    let is_older = on
+        .installed
+        .is_some_and(|installed| c.version.branch == installed.branch && c.version < installed);
+    let misplaced = match on.place {
+        Place::Desktop => c.install.is_for_servers(),
+        Place::Server => !c.install.is_for_servers(),
+        Place::Other => false,
+    };
     (
         !kept,
-        unsigned,
+        on.has_secure_boot && is_built,
         tier,
         life,
         Reverse(c.version.branch),
-        effort,
+        is_older,
+        effort(c),
         unusual,
-        old,
         misplaced,
         Reverse(c.version),
+        is_built,
     )
 }
 
@@ -911,6 +979,11 @@ fn rank<'c>(
 pub(crate) fn outranked(chosen: &Candidate, other: &Candidate, request: &Request) -> Refusal {
     if stays(chosen, request) && !stays(other, request) {
         Refusal::Installed
+    } else if chosen
+        .instead_of
+        .is_some_and(|newer| other.version <= newer)
+    {
+        Refusal::LacksFixes
     } else if chosen.install.is_signed() && !other.install.is_signed() {
         Refusal::Unsigned
     } else if request.prefer != Prefer::Latest && is_steady(chosen) && !is_steady(other) {
@@ -923,13 +996,22 @@ pub(crate) fn outranked(chosen: &Candidate, other: &Candidate, request: &Request
         } else {
             Refusal::RunfileLast
         }
-    } else if other.modules == chosen.modules
-        && other.install.is_for_servers()
-        && !chosen.install.is_for_servers()
-    {
-        Refusal::ForServers
+    } else if other.modules == chosen.modules {
+        of_other_place(chosen, other)
     } else {
         Refusal::NotDefaultFlavour
+    }
+}
+
+/// Why packages for another kind of machine were not chosen.
+fn of_other_place(chosen: &Candidate, other: &Candidate) -> Refusal {
+    match (
+        chosen.install.is_for_servers(),
+        other.install.is_for_servers(),
+    ) {
+        (false, true) => Refusal::ForServers,
+        (true, false) => Refusal::ForDesktops,
+        _ => Refusal::NotDefaultFlavour,
     }
 }
 

@@ -103,6 +103,7 @@ impl Refusal {
             Self::OlderUpdate(newest) => e.older_update(newest),
             Self::NoComponent(n) => e.no_component(n),
             Self::NewCompiler(most, have) => e.new_compiler(most, have),
+            Self::OldCompiler(least, have) => e.old_compiler(least, have),
             Self::Installed => e.installed(),
             Self::NotProductionBranch => e.preference(
                 "its branch is neither production nor long-term; use --prefer latest to choose it",
@@ -118,6 +119,8 @@ impl Refusal {
                 e.preference("its modules are not of the branch's default flavour")
             }
             Self::ForServers => e.for_servers(),
+            Self::ForDesktops => e.for_desktops(),
+            Self::LacksFixes => e.lacks_fixes(),
             Self::Unsigned => e.unsigned(),
             Self::NoAddOn(id) => e.no_add_on(id),
             Self::Unknown => e.own(RuleId::CudaWanted, "no source gives its requirements"),
@@ -418,7 +421,7 @@ impl Explainer<'_, '_> {
 
     fn no_companion(&self, id: CompanionId) -> Explained {
         let needed = needed_companion(id, self.context);
-        let lacking = lacking_companion(self.context.request.method);
+        let lacking = lacking_companion(self.context);
         let sentence = text!("{needed}, but {lacking}");
         let explained = self.refused(RuleId::DriverPublished, sentence, |_| {
             let companion = self.context.database.companion(id);
@@ -440,7 +443,10 @@ impl Explainer<'_, '_> {
 
     fn not_packaged(&self) -> Explained {
         let sentence = if self.context.unpackaged.is_none() {
-            "packages were requested, but no enabled repository has it".to_owned()
+            format!(
+                "packages were requested, but {} it",
+                self.context.no_package()
+            )
         } else {
             Refusal::NotPackaged.of_no_driver(self.context)
         };
@@ -524,6 +530,28 @@ impl Explainer<'_, '_> {
             "{} makes its packages for servers, and this is a desktop",
             self.context.os.name
         ))
+    }
+
+    fn for_desktops(&self) -> Explained {
+        self.preference(text!(
+            "data-centre GPUs get the packages that {} makes for servers",
+            self.context.os.name
+        ))
+    }
+
+    fn lacks_fixes(&self) -> Explained {
+        let version = match self.of {
+            Subject::Driver(version) => Some(*version),
+            _ => None,
+        };
+        let lacking = version.and_then(|version| {
+            let (bulletin, _) = self.context.database.vulnerabilities_of(version).next()?;
+            Some(&bulletin.title)
+        });
+        self.preference(match lacking {
+            Some(title) => text!("it lacks the fixes of {title}; use --driver to choose it"),
+            None => text!("its branch gets no security fixes any more; use --driver to choose it"),
+        })
     }
 
     fn unsigned(&self) -> Explained {
@@ -759,10 +787,24 @@ impl Explainer<'_, '_> {
 
 /// A toolkit or an add-on, and its files.
 impl Explainer<'_, '_> {
+    fn old_compiler(&self, least: u16, have: u16) -> Explained {
+        let sentence = text!("its nvcc needs gcc {least} or newer; the system's gcc is {have}");
+        self.refused(RuleId::CudaHostCompiler, sentence, |_| {
+            let text = format!(
+                "the system's gcc is {have}; no suitable gcc is installed or known to be packaged for it"
+            );
+            let named = self.of.named();
+            vec![
+                fact(text, HOST),
+                self.own_fact(format!("nvcc of {named} needs gcc {least} or newer")),
+            ]
+        })
+    }
+
     fn no_runfile(&self) -> Explained {
         self.own(
             RuleId::CudaPublished,
-            text!("it has no runfile for {}", self.context.arch),
+            text!("no runfile of it is known for {}", self.context.arch),
         )
     }
 
@@ -770,7 +812,10 @@ impl Explainer<'_, '_> {
         let lacking = installer_library(&self.context.os.name);
         let sentence = match self.context.request.toolkit_method {
             ToolkitMethod::Runfile => text!("the runfile was requested, but {lacking}"),
-            _ => text!("{lacking}, and its component archives are not known"),
+            _ => text!(
+                "{lacking}, and no component archives of it are known for {}",
+                self.context.arch
+            ),
         };
         self.own(RuleId::CudaComponents, sentence)
     }
@@ -778,7 +823,10 @@ impl Explainer<'_, '_> {
     fn no_archives(&self) -> Explained {
         self.own(
             RuleId::CudaComponents,
-            "its component archives are not known",
+            text!(
+                "no component archives of it are known for {}",
+                self.context.arch
+            ),
         )
     }
 

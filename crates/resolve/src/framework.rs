@@ -1,6 +1,8 @@
 //! Turns requested frameworks into a request for CUDA and cuDNN: finds builds that run on the GPUs
 //! and combinations of builds that work together.
 
+use super::cuda::serves;
+use super::python::brings_libraries;
 use super::{Conflict, Hint, PythonPackage, Request, TargetGpu};
 use gpusetup_database::compat::{
     Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, build_label,
@@ -28,6 +30,9 @@ type Choice<'a> = Vec<&'a FrameworkBuild>;
 pub(crate) struct Combination {
     /// The request with CUDA and cuDNN named.
     pub(crate) request: Request,
+    /// The cuDNN that may take the place of the one in the request, if nobody asked for a version
+    /// and that one cannot be had, preferred first.
+    pub(crate) other_cudnn: Vec<Want<AddOnVersion>>,
     /// The versions that each framework was built with.
     pub(crate) reason: String,
     /// Where these versions are published.
@@ -76,7 +81,71 @@ pub(crate) fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<
             .collect();
         all.truncate(MAX_COMBINATIONS);
     }
+    let mut all: Vec<_> = all
+        .into_iter()
+        .flat_map(|named| with_leaders(database, named))
+        .collect();
+    all.truncate(MAX_COMBINATIONS);
     all
+}
+
+/// The frameworks with a release of each one that they extend and that nobody named, newest first:
+/// pip installs the newest, and an older one may be the newest that fits.
+fn with_leaders(database: &Database, named: Vec<String>) -> Vec<Vec<String>> {
+    let mut all = vec![named.clone()];
+    for text in &named {
+        let Some((leader, releases)) = leader(database, text) else {
+            continue;
+        };
+        let is_named = all[0]
+            .iter()
+            .any(|other| database.framework(framework_and_version(other).0) == Some(leader));
+        if is_named || releases.is_empty() {
+            continue;
+        }
+        all = all
+            .iter()
+            .flat_map(|some| {
+                releases
+                    .iter()
+                    .map(|release| accompanied(some, leader, release))
+            })
+            .collect();
+    }
+    all
+}
+
+fn accompanied(
+    frameworks: &[String],
+    leader: &Framework,
+    release: &FrameworkRelease,
+) -> Vec<String> {
+    let first = format!("{}=={}", leader.name, release.version);
+    std::iter::once(first)
+        .chain(frameworks.iter().cloned())
+        .collect()
+}
+
+/// The framework that another one extends, and those of its releases that it may run with.
+fn leader<'a>(
+    database: &'a Database,
+    text: &str,
+) -> Option<(&'a Framework, &'a [FrameworkRelease])> {
+    let framework = database.framework(framework_and_version(text).0)?;
+    if let Some(leader) = &framework.extends {
+        let leader = database.framework(leader)?;
+        return Some((leader, &leader.releases));
+    }
+    let builds = &database.framework_release(text)?.builds;
+    let from = builds
+        .iter()
+        .find_map(|build| build.torch_from.as_deref())?;
+    let torch = database.framework("torch")?;
+    let releases = &torch.releases;
+    let older = releases
+        .iter()
+        .position(|release| numbers(&release.version) < numbers(from));
+    Some((torch, &releases[..older.unwrap_or(releases.len())]))
 }
 
 /// The requests that satisfy all requested frameworks, preferred first.
@@ -178,9 +247,11 @@ fn lowercase_name(text: &str) -> String {
     framework_and_version(text).0.trim().to_lowercase()
 }
 
-/// The CUDA major version of the toolkit; none for a build that uses no toolkit.
+/// The CUDA major version of the toolkit; none for a build that uses no toolkit, or that of the
+/// PyTorch beside it.
 fn cuda_major(build: &FrameworkBuild) -> Option<u16> {
-    (build.needs != FrameworkNeeds::Driver).then_some(build.cuda.major)
+    (build.needs != FrameworkNeeds::Driver && build.torch_from.is_none())
+        .then_some(build.cuda.major)
 }
 
 /// Keeps only choices in which an extension is built for the same CUDA as the framework that it
@@ -203,7 +274,7 @@ fn keep_matching_extensions(
             .iter()
             .position(|w| w.framework.name == leader.name)
         else {
-            return Err(unaccompanied(wanted, leader));
+            continue;
         };
         choices.retain(|choice| choice[at].takes(choice[leads].cuda));
         if choices.is_empty() {
@@ -222,15 +293,6 @@ fn keep_matching_extensions(
         }
     }
     Ok(())
-}
-
-fn unaccompanied(wanted: &WantedFramework, leader: &Framework) -> Conflict {
-    let sentence = format!(
-        "{} {} must be built for the same CUDA as the {} it extends; name that with --for, too",
-        wanted.framework.title, wanted.release.version, leader.title
-    );
-    let conflict = Conflict::new(RuleId::FrameworkBeside, sentence);
-    together(wanted, leader).map_or(conflict.clone(), |hint| conflict.hint(hint))
 }
 
 /// The newest release of the framework with which an extension works.
@@ -613,6 +675,34 @@ fn numbers(version: &str) -> Vec<u32> {
         .collect()
 }
 
+/// The cuDNN that builds need beside a toolkit, and what does where there is none: a newer one, and
+/// none if all of them bring their own.
+fn cudnn_for(
+    request: &Request,
+    uses: &[&FrameworkBuild],
+    all_bring: bool,
+) -> (Want<AddOnVersion>, Vec<Want<AddOnVersion>>) {
+    let Some(theirs) = uses.iter().filter_map(|b| b.first_cudnn()).max() else {
+        return (request.cudnn.clone(), Vec::new());
+    };
+    let is_open = uses
+        .iter()
+        .all(|b| b.cudnn.is_none() || b.cudnn_min.is_some());
+    let range = cudnn_from(theirs, is_open);
+    let cudnn = match &request.cudnn {
+        Want::Meeting(mine) => meeting(&format!("{mine}, {range}")),
+        Want::Best | Want::Latest => meeting(&range),
+        mine => mine.clone(),
+    };
+    let mut others = Vec::new();
+    if !request.cudnn.is_required() {
+        // Within a major version, newer libraries serve what was built with older ones.
+        others.extend((!is_open).then(|| meeting(&cudnn_from(theirs, true))));
+        others.extend(all_bring.then_some(Want::Nothing));
+    }
+    (cudnn, others)
+}
+
 /// The request for one choice of builds: the highest CUDA series that any build starts with,
 /// because newer libraries work for builds made with older ones of the same major version. A newer
 /// series is allowed only if all builds allow it. The same holds for cuDNN. Builds that bundle CUDA
@@ -625,33 +715,32 @@ fn combined(
     choice: &[&FrameworkBuild],
     gpus: &[Rc<TargetGpu>],
 ) -> Combination {
-    let (brings, uses): (Choice, Choice) = choice
-        .iter()
-        .partition(|b| b.needs == FrameworkNeeds::Driver);
-    let cuda = toolkit_for(request, &uses);
-    let open = choice
-        .iter()
-        .all(|b| b.cudnn.is_none() || b.cudnn_min.is_some());
-    let theirs = choice
-        .iter()
-        .filter_map(|b| b.first_cudnn())
-        .max()
-        .map(|v| cudnn_from(v, open));
-    let cudnn = match (&request.cudnn, theirs) {
-        (Want::Meeting(r), Some(theirs)) => meeting(&format!("{r}, {theirs}")),
-        (Want::Best | Want::Latest, Some(theirs)) => meeting(&theirs),
-        (mine, _) if cuda.is_wanted() => mine.clone(),
-        _ => Want::Nothing,
-    };
+    let arch = &facts.machine.arch;
+    let is_toolkit_asked = request.asks_for_toolkit();
+    let (mut uses, mut brought, mut all_bring) = (Choice::new(), Vec::new(), true);
+    for (wanted, build) in all_wanted.iter().zip(choice.iter().copied()) {
+        let brings = brings_libraries(wanted.framework, wanted.release, build, arch);
+        all_bring &= brings;
+        match build.needs {
+            _ if build.torch_from.is_some() => {}
+            FrameworkNeeds::Driver => brought.push(build.cuda.series()),
+            // A toolkit beside the packages' own libraries compiles extensions for them.
+            _ if brings && !is_toolkit_asked && knows_gpus(database, build, gpus) => {
+                brought.push(build.first_cuda());
+            }
+            _ => uses.push(build),
+        }
+    }
+    let cuda = toolkit_for(request, is_toolkit_asked, &uses);
     // Without a toolkit, the CUDA libraries of the framework's packages are used.
     let from_packages = uses
         .iter()
         .filter(|b| !cuda.is_wanted() && b.needs == FrameworkNeeds::Libraries);
-    let brought_cuda = brings
-        .iter()
-        .map(|b| b.cuda.series())
-        .chain(from_packages.map(|b| b.first_cuda()))
-        .max();
+    brought.extend(from_packages.map(|b| b.first_cuda()));
+    let (cudnn, other_cudnn) = match cuda.is_wanted() {
+        true => cudnn_for(request, &uses, all_bring),
+        false => (Want::Nothing, Vec::new()),
+    };
     let highest = gpus.iter().filter_map(|card| card.capability).max();
     let cautions = all_wanted.iter().zip(choice).flat_map(|(wanted, build)| {
         let concerning = build.cautions.iter();
@@ -663,9 +752,10 @@ fn combined(
         request: Request {
             cuda,
             cudnn,
-            brought_cuda,
+            brought_cuda: brought.into_iter().max(),
             ..request.clone()
         },
+        other_cudnn,
         reason: all_wanted
             .iter()
             .zip(choice)
@@ -699,6 +789,9 @@ fn combined(
 /// The versions that a build was made with or needs: "torch==2.9 is built with CUDA 12.8 and cuDNN
 /// 9.10.2".
 fn needs(facts: &Facts, wanted: &WantedFramework, build: &FrameworkBuild) -> String {
+    if let Some(from) = &build.torch_from {
+        return format!("{} runs with any PyTorch from {from} on", wanted.text);
+    }
     let verb = match build.needs {
         FrameworkNeeds::Driver => {
             return format!(
@@ -763,13 +856,20 @@ where
     text.parse().unwrap_or(Want::Best)
 }
 
+/// Whether it is known that a build runs on the GPUs: by its newest kernels, or because its CUDA
+/// targets them. Otherwise the limits of the toolkit are those of the build.
+fn knows_gpus(database: &Database, build: &FrameworkBuild, gpus: &[Rc<TargetGpu>]) -> bool {
+    let mut releases = database.cuda.iter();
+    let release = releases.find(|release| release.version.series() == build.cuda.series());
+    build.highest_capability.is_some()
+        || release.is_none_or(|release| gpus.iter().all(|card| serves(database, release, card)))
+}
+
 /// The toolkit that these builds use.
-fn toolkit_for(request: &Request, uses: &Choice) -> Want<CudaVersion> {
-    let asked =
-        request.cuda.is_required() || request.cudnn.is_required() || !request.components.is_empty();
+fn toolkit_for(request: &Request, is_asked: bool, uses: &Choice) -> Want<CudaVersion> {
     match (uses.iter().map(|b| b.first_toolkit()).max(), &request.cuda) {
         (_, Want::Nothing) => Want::Nothing,
-        (None, Want::Best) if request.driver.is_wanted() && !asked => Want::Nothing,
+        (None, Want::Best) if !is_asked => Want::Nothing,
         (None, mine) => mine.clone(),
         (Some(first), mine) => {
             let range = format!(">={first}, <{}", first.major + 1);

@@ -115,6 +115,10 @@ pub struct Request {
     /// is chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brought_cuda: Option<CudaVersion>,
+    /// Whether the user named a profile with a toolkit: then one is installed beside frameworks
+    /// that bring their own CUDA, and a plan without one is no answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub with_toolkit: bool,
     /// The toolkit components as the user named them; empty for the whole toolkit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<String>,
@@ -186,6 +190,7 @@ impl Request {
             companions: BTreeSet::new(),
             frameworks: Vec::new(),
             brought_cuda: None,
+            with_toolkit: false,
             components: Vec::new(),
             method: Method::Auto,
             toolkit_method: ToolkitMethod::Auto,

@@ -54,6 +54,8 @@ pub(crate) enum Libraries {
     Cuda,
     /// From the host's toolkit.
     Host,
+    /// From the PyTorch that is installed.
+    Torch,
     /// No source says it.
     Unknown,
 }
@@ -68,7 +70,7 @@ pub(crate) enum Libraries {
 pub struct PythonCommand {
     /// The package manager.
     #[cfg_attr(feature = "schemas", schemars(extend("enum" = ["pip", "uv", "conda"])))]
-    pub(crate) tool: String,
+    pub tool: String,
     /// The command, quoted for a shell.
     pub command: String,
 }
@@ -133,10 +135,12 @@ impl PythonPackage {
             cudnn: build.first_cudnn(),
             or_newer: build.cuda_min.is_some(),
             libraries: libraries(build, install.as_ref()),
-            minimum_driver: newest.map(|c| c.minimum_driver),
+            minimum_driver: newest
+                .filter(|_| build.torch_from.is_none())
+                .map(|c| c.minimum_driver),
             commands,
             extensions: newest
-                .filter(|_| build.needs != FrameworkNeeds::Driver)
+                .filter(|_| build.needs != FrameworkNeeds::Driver && build.torch_from.is_none())
                 .map(|c| Extensions {
                     nvcc: build.first_toolkit().max(build.cuda).series(),
                     gcc_min: c.gcc_min,
@@ -186,7 +190,7 @@ impl PythonPackage {
 
     /// Whether a driver is all that the host needs.
     pub fn needs_only_driver(&self) -> bool {
-        self.libraries == Libraries::Packages
+        matches!(self.libraries, Libraries::Packages | Libraries::Torch)
     }
 
     /// Whether a driver is enough, in a sentence.
@@ -206,6 +210,7 @@ impl PythonPackage {
             Libraries::Cuda => {
                 format!("brings its own {cuda}, but not cuDNN; the host needs {driver}{cudnn}")
             }
+            Libraries::Torch => "uses the CUDA of the PyTorch that is installed".to_owned(),
             Libraries::Host => {
                 format!("does not bring CUDA: the host needs {driver}, {cuda}{cudnn}")
             }
@@ -230,9 +235,24 @@ impl Extensions {
     }
 }
 
+/// Whether the packages of a build bring all of CUDA and cuDNN that it uses.
+pub(crate) fn brings_libraries(
+    framework: &Framework,
+    release: &FrameworkRelease,
+    build: &FrameworkBuild,
+    architecture: &str,
+) -> bool {
+    let install = framework.python_install(release, build, architecture);
+    matches!(
+        libraries(build, install.as_ref()),
+        Libraries::Packages | Libraries::Torch
+    )
+}
+
 fn libraries(build: &FrameworkBuild, install: Option<&PythonInstall>) -> Libraries {
     let brings = install.map(|install| install.brings).unwrap_or_default();
     match build.needs {
+        _ if build.torch_from.is_some() => Libraries::Torch,
         FrameworkNeeds::Driver => Libraries::Packages,
         FrameworkNeeds::Compiler => Libraries::Host,
         FrameworkNeeds::Libraries if install.is_none() => Libraries::Unknown,

@@ -5,12 +5,14 @@ use super::component::Part;
 use super::cuda::{Toolkit, is_native};
 use super::driver::{Candidate, Install, is_over};
 use super::refusal::{Explanation, Refusal, Unpackaged, installer_library};
-use super::wanted::is_in_use;
+use super::wanted::is_installed;
 use super::{Method, Reason, Request, TargetGpu, ToolkitMethod};
-use gpusetup_database::compat::{AddOnArtifact, AddOnId, ModuleFlavour, PackageRepository};
+use gpusetup_database::compat::{
+    AddOnArtifact, AddOnId, Database, ModuleFlavour, PackageRepository,
+};
 use gpusetup_database::version::{CudaVersion, Want};
-use gpusetup_host::Facts;
-use gpusetup_text::ids::{AddOnRule, Recorded, Rule, RuleId};
+use gpusetup_host::{Facts, SecureBoot};
+use gpusetup_text::ids::{AddOnRule, CheckId, Recorded, Rule, RuleId};
 use std::rc::Rc;
 /// Why each part of a choice was made.
 pub(crate) fn reasons(
@@ -24,7 +26,7 @@ pub(crate) fn reasons(
     let Explanation { gpus, request, .. } = *context;
     let mut reasons = Vec::new();
     if let Some(d) = driver.filter(|_| request.driver.is_wanted()) {
-        let (rule, text) = driver_reason(gpus, request, d);
+        let (rule, text) = driver_reason(context, d);
         let source = d.branch.sources.join(", ");
         reasons.push(Reason::new("driver", rule, text, source));
         let (rule, text) = modules_reason(gpus, request, d);
@@ -119,8 +121,9 @@ fn add_on_reason(
         return format!("{version} was requested; {suits}");
     }
     let mut installed = facts.files_of(id);
+    let directory = request.prefix.join(toolkit.release.version.directory());
     if request.keeps(wanted)
-        && installed.any(|found| found.version == Some(version) && is_in_use(found, request))
+        && installed.any(|found| is_installed(found, chosen.artifact, &directory))
     {
         return format!("{version} is installed and fits; {suits}");
     }
@@ -270,7 +273,13 @@ fn cuda_reason(
     }
 }
 
-fn driver_reason(gpus: &[Rc<TargetGpu>], request: &Request, d: &Candidate) -> (RuleId, String) {
+fn driver_reason(context: &Explanation, d: &Candidate) -> (RuleId, String) {
+    let Explanation {
+        database,
+        gpus,
+        request,
+        ..
+    } = *context;
     let branch = d.branch.branch;
     if d.is_kept() {
         return (
@@ -299,6 +308,16 @@ fn driver_reason(gpus: &[Rc<TargetGpu>], request: &Request, d: &Candidate) -> (R
             format!("branch {branch} is past its end of life, but no newer one fits"),
         );
     }
+    if let Some(newer) = d.instead_of {
+        return (
+            RuleId::DriverPreference,
+            format!(
+                "{newer} also fits, but lacks security fixes that {} has ({})",
+                d.version,
+                CheckId::GS513
+            ),
+        );
+    }
     let kind = match d.branch.kind {
         gpusetup_database::compat::BranchKind::LongTerm => "long-term",
         gpusetup_database::compat::BranchKind::Production => "production",
@@ -312,10 +331,26 @@ fn driver_reason(gpus: &[Rc<TargetGpu>], request: &Request, d: &Candidate) -> (R
         .as_ref()
         .map(|e| format!(", supported until {e}"))
         .unwrap_or_default();
+    let announced = announced_branch(database, d)
+        .map(|newer| format!("; no driver of branch {newer} is known yet"))
+        .unwrap_or_default();
     (
         RuleId::DriverBranchLife,
-        format!("{branch} is the newest {kind} branch that fits{life}"),
+        format!("{branch} is the newest {kind} branch that fits{life}{announced}"),
     )
+}
+
+/// The newest branch of the same kind, if it is newer, and no release of it is known.
+fn announced_branch(database: &Database, chosen: &Candidate) -> Option<u16> {
+    let newest = database
+        .driver_branches
+        .iter()
+        .find(|branch| branch.kind == chosen.branch.kind)?;
+    let is_known = database
+        .drivers
+        .iter()
+        .any(|release| release.version.branch == newest.branch);
+    (newest.branch > chosen.branch.branch && !is_known).then_some(newest.branch)
 }
 
 fn modules_reason(gpus: &[Rc<TargetGpu>], request: &Request, d: &Candidate) -> (RuleId, String) {
@@ -364,9 +399,11 @@ fn method_reason(facts: &Facts, context: &Explanation, d: &Candidate) -> (RuleId
         }
         Install::Packages(offer) if !offer.signed_modules.is_empty() => {
             let kernel = facts.kernel().unwrap_or_default();
-            let text = format!(
-                "{name} has signed modules for kernel {kernel}, which Secure Boot accepts without a key of your own"
-            );
+            let so = match facts.secure_boot {
+                SecureBoot::Enabled => "which Secure Boot accepts without a key of your own",
+                _ => "so none are compiled on this host",
+            };
+            let text = format!("{name} has signed modules for kernel {kernel}, {so}");
             (RuleId::MethodPackages, text, offer.sources.join(", "))
         }
         Install::Packages(offer) => {
@@ -386,9 +423,10 @@ fn method_reason(facts: &Facts, context: &Explanation, d: &Candidate) -> (RuleId
             let (rule, why) = if request.method == Method::Repository {
                 (RuleId::MethodWanted, "was requested".to_owned())
             } else {
+                let none = context.no_other_repository();
                 (
                     RuleId::MethodRepository,
-                    format!("has branch {branch}, and no enabled repository has it"),
+                    format!("has branch {branch}, and {none} has it"),
                 )
             };
             (
@@ -440,7 +478,10 @@ fn why_no_packages(context: &Explanation, name: &str, branch: u16) -> String {
                 format!(" (--method repository adds NVIDIA's, which needs {needs})")
             });
             let other = other.unwrap_or_default();
-            format!("no enabled repository has a driver of branch {branch} that fits{other}")
+            format!(
+                "{} a driver of branch {branch} that fits{other}",
+                context.no_package()
+            )
         }
     }
 }

@@ -95,6 +95,8 @@ pub(crate) enum Refusal {
     NoComponent(usize),
     /// The newest gcc that its nvcc supports, and the host's newer gcc.
     NewCompiler(u16, u16),
+    /// The oldest gcc that its nvcc supports, and the host's older gcc.
+    OldCompiler(u16, u16),
     /// It fits, but the installed one fits too and is kept.
     Installed,
     /// It fits, but so does a production or long-term branch.
@@ -109,6 +111,10 @@ pub(crate) enum Refusal {
     NotDefaultFlavour,
     /// It fits, but its packages are made for servers, and the host has a desktop.
     ForServers,
+    /// It fits, but its packages are not those for servers, and all GPUs are made for data centres.
+    ForDesktops,
+    /// It fits, but lacks fixes of security bulletins that another one has.
+    LacksFixes,
     /// It fits, but Secure Boot is on, and the distribution has signed the modules of another one.
     Unsigned,
     /// No requested release of the add-on is built for it.
@@ -146,11 +152,31 @@ pub(crate) struct Explanation<'a> {
     pub(crate) os: &'a Os,
     /// Why the host's packages are not known; none if they are.
     pub(crate) unpackaged: Option<Unpackaged>,
+    /// Whether the lists of its repositories were read: only then it is known what they lack.
+    pub(crate) has_lists: bool,
     /// Whether the database knows a repository of drivers for the host that is or can be added.
     pub(crate) addable: bool,
     /// The newest branch in such a repository that depends on another one, and that one's name, if
     /// it is not enabled.
     pub(crate) incomplete: Option<(u16, &'a str)>,
+}
+
+impl Explanation<'_> {
+    /// That no repository of the host's own has something, as far as that is known.
+    pub(crate) fn no_other_repository(&self) -> &'static str {
+        match self.has_lists {
+            true => "no enabled repository",
+            false => "no other known repository",
+        }
+    }
+
+    /// What is said before something that is not in the host's repositories, as far as known.
+    pub(crate) fn no_package(&self) -> &'static str {
+        match self.has_lists {
+            true => "no enabled repository has",
+            false => "gpusetup knows no package of",
+        }
+    }
 }
 
 /// Why the driver packages of a host are not known.
@@ -172,7 +198,7 @@ impl Refusal {
         match self {
             Self::NotPackaged => {
                 let lacking = match context.unpackaged {
-                    None => "no enabled repository has a driver that fits".to_owned(),
+                    None => format!("{} a driver that fits", context.no_package()),
                     Some(Unpackaged::Unknown) => {
                         format!("the database does not know the packages of {os}")
                     }
@@ -242,7 +268,7 @@ impl Refusal {
     pub(crate) fn came_far(self) -> usize {
         match self {
             Self::NoSum(_) => 6,
-            Self::NewCompiler(..) => 5,
+            Self::NewCompiler(..) | Self::OldCompiler(..) => 5,
             Self::OldLibrary | Self::NewLibrary => 4,
             Self::NoComponent(_) => 3,
             Self::OldDriver(..)
@@ -327,10 +353,12 @@ pub(crate) fn needed_companion(id: CompanionId, context: &Explanation) -> String
 }
 
 /// What a driver lacks whose companion cannot be had.
-pub(crate) fn lacking_companion(method: Method) -> &'static str {
-    match method {
-        Method::Packages => "no enabled repository has it",
-        Method::Auto | Method::Repository | Method::Runfile => "none is known for this driver",
+pub(crate) fn lacking_companion(context: &Explanation) -> String {
+    match context.request.method {
+        Method::Packages => format!("{} it", context.no_package()),
+        Method::Auto | Method::Repository | Method::Runfile => {
+            "none is known for this driver".to_owned()
+        }
     }
 }
 

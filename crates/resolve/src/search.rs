@@ -52,6 +52,8 @@ pub struct Resolution<'a> {
     pub reasons: Vec<Reason>,
     /// Why newer candidates were not chosen.
     pub rejected: Vec<Rejection>,
+    /// Why there is no toolkit, if nobody asked for one and none fits.
+    pub without_toolkit: Option<Conflict>,
     /// Limits of the requested frameworks on these GPUs.
     pub cautions: Vec<String>,
     /// How the requested frameworks are installed.
@@ -190,10 +192,33 @@ pub(crate) fn attempt<'a>(
     {
         return Err(board.refused());
     }
-    if request.frameworks.is_empty() {
-        search(host, served, request, gpus, detail)
-    } else {
-        for_newest_releases(host, served, request, gpus, detail)
+    if !request.frameworks.is_empty() {
+        return for_newest_releases(host, served, request, gpus, detail);
+    }
+    match search(host, served, request, gpus, detail) {
+        Err(conflict) if request.driver.is_wanted() && !request.asks_for_toolkit() => {
+            without_toolkit(host, served, request, gpus, detail, conflict)
+        }
+        found => found,
+    }
+}
+
+/// The driver alone, if no toolkit fits and nobody asked for one.
+fn without_toolkit<'a>(
+    host: &KnownHost<'a, '_>,
+    served: &Served<'a>,
+    request: &Request,
+    gpus: &[Rc<TargetGpu>],
+    detail: Detail,
+    conflict: Conflict,
+) -> Result<Resolution<'a>, Conflict> {
+    let alone = request.driver_alone();
+    match search(host, served, &alone, gpus, detail) {
+        Ok(found) if request.cuda.is_wanted() => Ok(Resolution {
+            without_toolkit: Some(conflict),
+            ..found
+        }),
+        _ => Err(conflict),
     }
 }
 
@@ -246,10 +271,9 @@ fn for_frameworks<'a>(
 ) -> Result<Resolution<'a>, Conflict> {
     let mut first = None;
     for combination in combinations(host.database, host.facts, request, gpus)? {
-        match search(host, served, &combination.request, gpus, detail) {
-            Ok(mut found) => {
+        match for_combination(host, served, &combination, gpus, detail) {
+            Ok((mut found, text)) => {
                 let Combination {
-                    reason: text,
                     sources: source,
                     cautions,
                     python,
@@ -277,7 +301,12 @@ fn for_frameworks<'a>(
                 return Ok(found);
             }
             Err(conflict) => {
-                let sentence = format!("{}, but {}", combination.reason, conflict.sentence);
+                // A driver is refused whatever the builds need.
+                let is_about_builds = !conflict.rule.to_string().starts_with("driver");
+                let sentence = match is_about_builds {
+                    true => format!("{}, but {}", combination.reason, conflict.sentence),
+                    false => conflict.sentence,
+                };
                 first.get_or_insert(Conflict {
                     sentence,
                     ..conflict
@@ -286,6 +315,39 @@ fn for_frameworks<'a>(
         }
     }
     Err(first.unwrap_or_else(no_framework))
+}
+
+/// What fits a combination of builds, and why: with another cuDNN than theirs, if that cannot be had
+/// and nobody asked for it.
+fn for_combination<'a>(
+    host: &KnownHost<'a, '_>,
+    served: &Served<'a>,
+    combination: &Combination,
+    gpus: &[Rc<TargetGpu>],
+    detail: Detail,
+) -> Result<(Resolution<'a>, String), Conflict> {
+    let reason = &combination.reason;
+    let conflict = match search(host, served, &combination.request, gpus, detail) {
+        Ok(found) => return Ok((found, reason.clone())),
+        Err(conflict) => conflict,
+    };
+    for cudnn in &combination.other_cudnn {
+        let request = Request {
+            cudnn: cudnn.clone(),
+            ..combination.request.clone()
+        };
+        if let Ok(found) = search(host, served, &request, gpus, detail) {
+            let instead = match cudnn.is_wanted() {
+                true => "the toolkit gets a newer one of the same major version",
+                false => "the toolkit gets none: the packages bring their own",
+            };
+            return Ok((
+                found,
+                format!("{reason}; {}, so {instead}", conflict.sentence),
+            ));
+        }
+    }
+    Err(conflict)
 }
 
 fn no_framework() -> Conflict {
@@ -583,6 +645,7 @@ fn context<'t, 'a: 't, 'f: 't>(
         kernel,
         os,
         unpackaged,
+        has_lists: facts.offered.is_some(),
         addable,
         incomplete,
     }

@@ -1,13 +1,13 @@
 //! Modules that a distribution builds and signs for its own kernels, in packages that have a
-//! kernel's version: with Secure Boot on they need no key of the host's. Only the host's lists tell
-//! which kernels they are for.
+//! kernel's version: nothing is compiled on the host, and with Secure Boot on they need no key of
+//! its own. Only the host's lists tell which kernels they are for.
 
 use gpusetup_database::compat::{Distribution, DriverOffer, is_version_of};
 use gpusetup_database::version::DriverVersion;
-use gpusetup_host::{Facts, SecureBoot};
+use gpusetup_host::Facts;
 
 /// The package with an offer's signed modules of a driver for the kernel that will run; none where
-/// Secure Boot needs none, or where the lists have no such package.
+/// the lists have no such package.
 pub fn signed_modules(
     distribution: Option<&Distribution>,
     offer: &DriverOffer,
@@ -36,12 +36,7 @@ pub fn listed_modules<'f>(
     offer: &DriverOffer,
     facts: &'f Facts,
 ) -> Vec<(String, &'f String)> {
-    let is_needed = facts.secure_boot == SecureBoot::Enabled;
-    let Some((release, offered)) = facts
-        .kernel()
-        .zip(facts.offered.as_ref())
-        .filter(|_| is_needed)
-    else {
+    let Some((release, offered)) = facts.kernel().zip(facts.offered.as_ref()) else {
         return Vec::new();
     };
     let names = distribution

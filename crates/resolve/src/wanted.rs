@@ -5,15 +5,15 @@ use gpusetup_database::compat::{AddOn, AddOnArtifact, AddOnId, ArchiveRow, Datab
 use gpusetup_database::version::{AddOnVersion, Want};
 use gpusetup_host::{AddOnFiles, Facts, Origin};
 use std::borrow::Cow;
+use std::path::Path;
 
 /// A requested add-on, and its archives for the host's machine architecture.
 pub(crate) struct WantedAddOn<'a> {
     pub(crate) of: &'a AddOn,
     /// Those of the requested releases, newest first.
     pub(crate) accepted: Cow<'a, [ArchiveRow]>,
-    /// The installed releases that are kept if they fit, each with the CUDA major version that it
-    /// is for, if that is known.
-    pub(crate) kept: Vec<(AddOnVersion, Option<u16>)>,
+    /// The installed files that are kept if they fit.
+    pub(crate) kept: Vec<AddOnFiles>,
 }
 
 /// Any version of what is wanted.
@@ -33,6 +33,16 @@ impl Request {
         } else {
             self.add_ons.get(&id).unwrap_or(&Want::Nothing)
         }
+    }
+
+    /// Whether the user asked for a toolkit, or for something that is part of one.
+    pub(crate) fn asks_for_toolkit(&self) -> bool {
+        self.with_toolkit
+            || self.cuda.is_required()
+            || !self.additional_toolkits.is_empty()
+            || self.cudnn.is_required()
+            || !self.add_ons.is_empty()
+            || !self.components.is_empty()
     }
 
     /// Whether the add-on was requested by name, so that a selection without it is no answer.
@@ -73,30 +83,33 @@ impl<'a> WantedAddOn<'a> {
         };
         let mut kept = Vec::new();
         if request.keeps(want) {
-            let found = facts.files_of(of.id);
-            let found = found.filter(|found| is_in_use(found, request));
-            kept.extend(found.filter_map(|found| Some((found.version?, found.cuda_major))));
+            kept.extend(facts.files_of(of.id).cloned());
         }
         Self { of, accepted, kept }
     }
 }
 
-/// Whether programs find these files of an add-on: packages are in the system's directories,
-/// whichever toolkit programs use.
-pub(crate) fn is_in_use(found: &AddOnFiles, request: &Request) -> bool {
-    found.directory.starts_with(&request.prefix) || found.origin == Origin::Dpkg
+/// Whether programs that use a toolkit find this release among the installed files: those of
+/// packages are in the system's directories, whichever toolkit programs use.
+pub(crate) fn is_installed(found: &AddOnFiles, artifact: &AddOnArtifact, toolkit: &Path) -> bool {
+    let line = artifact
+        .cuda_line
+        .split('.')
+        .next()
+        .and_then(|major| major.parse::<u16>().ok());
+    let is_of_line = found.cuda_major.is_none() || line.is_none() || found.cuda_major == line;
+    let is_here = found.directory.starts_with(toolkit) || found.origin == Origin::Dpkg;
+    let is_release = found
+        .version
+        .is_some_and(|version| version.agrees_with(artifact.version));
+    is_release && is_of_line && is_here
 }
 
 impl WantedAddOn<'_> {
-    /// Whether a release is installed, and kept if it fits.
-    pub(crate) fn keeps(&self, artifact: &AddOnArtifact) -> bool {
-        let line = artifact
-            .cuda_line
-            .split('.')
-            .next()
-            .and_then(|major| major.parse::<u16>().ok());
-        self.kept.iter().any(|(version, major)| {
-            *version == artifact.version && (major.is_none() || line.is_none() || *major == line)
-        })
+    /// Whether a release is installed for a toolkit, and kept if it fits.
+    pub(crate) fn keeps(&self, artifact: &AddOnArtifact, toolkit: &Path) -> bool {
+        self.kept
+            .iter()
+            .any(|found| is_installed(found, artifact, toolkit))
     }
 }

@@ -325,6 +325,11 @@ impl RequestOptions {
         self.profile.unwrap_or(of_machine)
     }
 
+    /// Whether the profile that was named has a toolkit.
+    fn names_toolkit(&self) -> bool {
+        matches!(self.profile, Some(Profile::Compute | Profile::Toolkit))
+    }
+
     /// What to say about layers that nobody named and that are left out here.
     pub(crate) fn left_out_layers(&self, machine: MachineKind) -> Option<&'static str> {
         left_out(machine).filter(|_| self.profile.is_none() && self.driver.is_none())
@@ -409,6 +414,7 @@ impl RequestOptions {
             companions: BTreeSet::new(),
             frameworks: whole_ranges(self.frameworks.iter().map(String::as_str)),
             brought_cuda: None,
+            with_toolkit: self.names_toolkit(),
             components: self.components.clone(),
             method: self.method,
             toolkit_method: self.toolkit_method,
@@ -477,11 +483,11 @@ fn add_ons(texts: &[String]) -> Result<BTreeMap<AddOnId, Want<AddOnVersion>>, Pr
     let mut all = BTreeMap::new();
     for text in &asked {
         let (name, wanted) = text.split_at(text.find(['=', '<', '>']).unwrap_or(text.len()));
-        let id: AddOnId = name
-            .trim()
-            .to_lowercase()
+        // Names of packages have dashes: `fabric-manager`.
+        let letters = name.trim().to_lowercase().replace(['-', '_'], "");
+        let id: AddOnId = letters
             .parse()
-            .map_err(|e| refused(&e))?;
+            .map_err(|_| refused(&format!("no add-on is called `{}`", name.trim())))?;
         let version = wanted
             .strip_prefix("==")
             .or_else(|| wanted.strip_prefix('='))

@@ -334,11 +334,10 @@ pub(crate) fn branch(database: &Database, branch: &DriverBranch) -> Article {
             branch.default_modules
         ),
     );
-    let architectures = database.architectures.iter().filter(|a| {
-        let first = a.first_driver_branch.is_none_or(|first| number >= first);
-        // Boards bring their own driver.
-        first && a.embedded.is_none() && a.last_driver_branch.is_none_or(|last| number <= last)
-    });
+    let architectures = database
+        .architectures
+        .iter()
+        .filter(|a| a.is_served_by(number));
     article = article.with(
         "gpus",
         together(architectures.map(|a| (&*a.name, a.compute_capability.to_string()))),
@@ -349,10 +348,17 @@ pub(crate) fn branch(database: &Database, branch: &DriverBranch) -> Article {
     if !packaged.is_empty() {
         article = article.with("packaged", packaged);
     }
-    article.run = vec![
-        format!("gpusetup plan --driver {number}"),
-        format!("gpusetup db list gpus --driver {number}"),
-    ];
+    // Of a branch that is only announced there is nothing to plan.
+    let is_released = database
+        .drivers
+        .iter()
+        .any(|release| release.version.branch == number);
+    article
+        .run
+        .extend(is_released.then(|| format!("gpusetup plan --driver {number}")));
+    article
+        .run
+        .push(format!("gpusetup db list gpus --driver {number}"));
     article.sources = locations(database, &branch.sources);
     article
 }
@@ -796,7 +802,7 @@ pub(crate) fn framework(
         .is_some_and(PythonPackage::needs_only_driver)
     {
         article.run.push(format!(
-            "{} --profile driver  # only the driver",
+            "{} --profile compute  # with the toolkit, to compile extensions",
             article.run[0]
         ));
     }

@@ -6,8 +6,8 @@ use super::problem::{DataProblem, Record};
 use super::tables::Row;
 use super::{
     AddOn, AddOnId, Artifact, CallForm, Companion, CompanionId, Database, Distribution,
-    DriverOffer, DriverVariant, Engine, Fabric, Framework, FrameworkBuild,
-    FrameworkNeeds, FrameworkRelease, Gpu, PciDevice, SourceId, VersionRule,
+    DriverOffer, DriverVariant, Engine, Fabric, Framework, FrameworkBuild, FrameworkNeeds,
+    FrameworkRelease, Gpu, PciDevice, SourceId, VersionRule,
 };
 use crate::text::Text;
 use std::collections::{HashMap, HashSet};

@@ -96,6 +96,19 @@ impl CudaRelease {
             .filter(|_| arch == "sbsa");
         of_arch.or(self.glibc_breaks_from.as_deref())
     }
+
+    /// Whether the installer in its runfile is a program that loads libxml2.so.2. It came with
+    /// 10.1; older ones are Perl programs (`cuda-installer-libxml2`).
+    pub fn installer_loads_libxml2(&self) -> bool {
+        (self.version.major, self.version.minor) >= (10, 1)
+    }
+
+    /// Whether that installer is a Perl program that finds its modules in the current directory,
+    /// which Perl has not searched since 5.26. Those of CUDA 9 name the directory:
+    /// <https://github.com/spack/spack-packages/tree/develop/repos/spack_repo/builtin/packages/cuda>.
+    pub fn installer_needs_current_directory(&self) -> bool {
+        self.version.major < 9
+    }
 }
 
 /// A runfile of a CUDA release.

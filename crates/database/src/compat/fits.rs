@@ -144,13 +144,29 @@ fn is_within(branch: u16, first: Option<u16>, last: Option<u16>) -> bool {
 }
 
 impl Architecture {
-    /// Whether a driver branch supports its GPUs.
+    /// Whether a driver branch supports its GPUs. Embedded boards bring their own driver.
     pub fn is_served_by(&self, branch: u16) -> bool {
-        is_within(branch, self.first_driver_branch, self.last_driver_branch)
+        self.embedded.is_none()
+            && is_within(branch, self.first_driver_branch, self.last_driver_branch)
     }
 }
 
 impl DriverBranch {
+    /// Whether NVIDIA no longer supports it on a day, `2026-11-20`: by the published end of life,
+    /// otherwise after a year without a release.
+    pub fn is_over(&self, today: &str) -> bool {
+        if let Some(end) = &self.end_of_life {
+            // Compared as text: `2026-06` is over on `2026-11-20`.
+            return end.as_str() < &today[..end.len().min(today.len())];
+        }
+        // Until the same day of the next year.
+        let last = self.latest_release.as_deref().and_then(year_and_day);
+        match (last, year_and_day(today)) {
+            (Some((year, day)), Some(today)) => (year + 1, day) < today,
+            _ => true,
+        }
+    }
+
     /// Whether it was released with this CUDA or a newer one, if that is known. Newer ones run
     /// through CUDA's minor-version compatibility, which does not load PTX.
     pub fn is_native(&self, cuda: CudaVersion) -> Option<bool> {
@@ -173,4 +189,8 @@ impl Database {
             .iter()
             .find(|release| release.version.series() == cuda.series())
     }
+}
+fn year_and_day(date: &str) -> Option<(u16, &str)> {
+    let (year, day) = date.split_at_checked(4)?;
+    Some((year.parse().ok()?, day))
 }

@@ -101,6 +101,10 @@ pub struct FrameworkBuild {
     /// What it needs from the host.
     #[serde(default)]
     pub needs: FrameworkNeeds,
+    /// The first PyTorch that it runs with, if it runs with all newer ones: it uses the CUDA of the
+    /// one that is installed, whichever it was made with.
+    #[serde(default)]
+    pub torch_from: Option<String>,
     /// The machine architectures it is published for; empty for all.
     #[serde(default)]
     pub architectures: Vec<String>,

@@ -89,8 +89,9 @@ impl Database {
     }
 
     /// The guide that omits this system: the newest of the same major version that was read
-    /// completely and is not newer than the toolkit. None if any of these guides, read completely
-    /// or in part, lists the system under one of its `ids`.
+    /// completely and is not newer than the toolkit. None if that guide or an older one, read
+    /// completely or in part, lists the system under one of its `ids`; or a newer one that is
+    /// nearer to the toolkit.
     pub fn guide_without(
         &self,
         cuda: CudaVersion,
@@ -98,13 +99,19 @@ impl Database {
         ids: &[&str],
         version: &str,
     ) -> Option<&CudaGuide> {
-        let mut guides = self
+        let of_major = self
             .cuda_guides
             .iter()
-            .filter(|g| g.cuda.major == cuda.major && g.cuda <= cuda.series());
+            .filter(|g| g.cuda.major == cuda.major);
+        let mut guides = of_major.clone().filter(|g| g.cuda <= cuda.series());
+        let nearest = guides.find(|g| g.complete)?;
         // Point releases count as equal: Ubuntu 24.04.3 as 24.04, RHEL 9.6 as 9.
         let count = if ids.contains(&"ubuntu") { 2 } else { 1 };
-        let mut systems = guides.clone().flat_map(|g| &g.systems);
+        // A newer guide counts where it is nearer to the toolkit than that one.
+        let distance = cuda.minor - nearest.cuda.minor;
+        let mut systems = of_major
+            .filter(|g| g.cuda.minor < cuda.minor + distance || g.cuda <= cuda.series())
+            .flat_map(|g| &g.systems);
         let is_listed = systems.any(|s| {
             ids.contains(&s.id.as_str())
                 && s.arch == arch
@@ -113,7 +120,7 @@ impl Database {
                     .take(count)
                     .eq(version.split('.').take(count))
         });
-        guides.find(|g| g.complete).filter(|_| !is_listed)
+        (!is_listed).then_some(nearest)
     }
 
     /// The oldest driver that runs programs of a toolkit: by its release, or by the newest of its

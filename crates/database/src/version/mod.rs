@@ -393,6 +393,14 @@ impl AddOnVersion {
             .join(".")
     }
 
+    /// Whether both are equal, as far as both are given: files name 9.8.0, archives 9.8.0.87.
+    pub fn agrees_with(self, other: Self) -> bool {
+        (self.major, self.minor) == (other.major, other.minor)
+            && [(self.patch, other.patch), (self.build, other.build)]
+                .into_iter()
+                .all(|(one, other)| one.is_none() || other.is_none() || one == other)
+    }
+
     /// Whether the first three numbers are equal: files and headers have no more.
     pub fn has_files_of(self, other: Self) -> bool {
         self.release() == other.release()
