@@ -282,7 +282,15 @@ impl Inputs<'_> {
         let options = self.options;
         let paint = super::paint(options.look.color);
         let (verbose, width) = (options.look.verbose, super::width());
-        let mut text = render::plan::text(plan, &self.host(), paint, verbose, width);
+        let with_toolkit = render::python::with_toolkit(self.database, plan);
+        let mut text = render::plan::text(
+            plan,
+            &self.host(),
+            with_toolkit.as_ref(),
+            paint,
+            verbose,
+            width,
+        );
         if !plan.is_converged() {
             text += &format!(
                 "{} {}\n",

@@ -70,6 +70,7 @@ pub(crate) fn show(plan: &Plan, look: &LookOptions, host: &HostOptions) -> Resul
         let text = render::plan::text(
             plan,
             "",
+            None,
             super::paint(look.color),
             look.verbose,
             super::width(),
@@ -84,6 +85,7 @@ pub(crate) fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
     let text = render::plan::text(
         plan,
         "",
+        None,
         super::paint(look.color),
         look.verbose,
         super::width(),

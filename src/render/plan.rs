@@ -6,7 +6,7 @@ use crate::ids::{CheckId, Recorded, Rule, RuleId};
 use crate::operation::{Download, Operation, Run};
 use crate::plan::estimate::{CORES, DOWNLOAD};
 use crate::plan::{Act, Plan, State, Step, StepId, Warning};
-use crate::resolve::{PythonPackage, summary};
+use crate::resolve::{PythonPackage, Request, summary};
 use crate::text::{about, bytes, count, one_line, visible, wrapped};
 use similar::TextDiff;
 use std::borrow::Cow;
@@ -15,7 +15,14 @@ use std::collections::BTreeSet;
 /// The plan for a person: the host, the choice and its reasons, a line for each step, warnings,
 /// totals. With `verbose` also every operation, the steps that are left out and the candidates that
 /// were rejected. `host` has the options that name the same host in commands: `--os ubuntu-24.04`.
-pub(crate) fn text(plan: &Plan, host: &str, paint: Paint, verbose: bool, width: usize) -> String {
+pub(crate) fn text(
+    plan: &Plan,
+    host: &str,
+    with_toolkit: Option<&Request>,
+    paint: Paint,
+    verbose: bool,
+    width: usize,
+) -> String {
     let mut out = head(plan, paint, width);
     out += &choice(plan, paint, verbose, width);
     let (doubtful, others): (Vec<_>, Vec<_>) = plan
@@ -44,7 +51,7 @@ pub(crate) fn text(plan: &Plan, host: &str, paint: Paint, verbose: bool, width: 
     out += &changed_files(plan, paint);
     if plan.python.iter().any(PythonPackage::is_known) {
         out += &format!("\n{}\n", paint.bold("Python"));
-        out += &python::of_plan(plan, host, paint, verbose, width);
+        out += &python::of_plan(plan, host, with_toolkit, paint, verbose, width);
     }
     if verbose && !plan.rejected.is_empty() {
         out += &format!("\n{}\n", paint.bold("Not chosen"));

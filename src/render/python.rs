@@ -16,6 +16,7 @@ use std::rc::Rc;
 pub(crate) fn of_plan(
     plan: &Plan,
     host: &str,
+    with_toolkit: Option<&Request>,
     paint: Paint,
     verbose: bool,
     width: usize,
@@ -47,7 +48,8 @@ pub(crate) fn of_plan(
         return out;
     }
     if plan.selection.cuda.is_none() {
-        return out + &adding_toolkit(plan, host, paint, width);
+        let adding = with_toolkit.map(|request| adding_toolkit(request, host, paint, width));
+        return out + &adding.unwrap_or_default();
     }
     let extensions: Vec<_> = plan
         .python
@@ -73,27 +75,32 @@ pub(crate) fn of_plan(
     out
 }
 
-/// How to have the toolkit, too, for builds whose packages bring their own CUDA.
-fn adding_toolkit(plan: &Plan, host: &str, paint: Paint, width: usize) -> String {
-    let compiles = plan
-        .python
-        .iter()
-        .any(|package| package.extensions.is_some());
-    if !compiles || !plan.request.driver.is_wanted() {
-        return String::new();
-    }
-    let with_toolkit = Request {
+/// The request with a toolkit, for a plan without one whose packages bring their own CUDA and can be
+/// extended. None if a toolkit does not fit.
+pub(crate) fn with_toolkit(database: &Database, plan: &Plan) -> Option<Request> {
+    let mut packages = plan.python.iter();
+    let is_meant = plan.selection.cuda.is_none()
+        && plan.request.driver.is_wanted()
+        && plan.request.settings.containers.is_none()
+        && packages.any(|package| package.extensions.is_some());
+    let request = is_meant.then(|| Request {
         with_toolkit: true,
         cuda: Want::Best,
         cudnn: Want::Best,
         ..plan.request.clone()
-    };
+    })?;
+    let other = crate::plan::plan(database, plan.host.clone(), request.clone()).ok()?;
+    other.selection.cuda.is_some().then_some(request)
+}
+
+/// How to have the toolkit, too.
+fn adding_toolkit(with_toolkit: &Request, host: &str, paint: Paint, width: usize) -> String {
     let mut out = wrapped(
         "  ",
         "No toolkit is planned. To compile extensions for it, add one:",
         width,
     );
-    out += &format!("    {}\n", paint.bold(&planning(host, &with_toolkit)));
+    out += &format!("    {}\n", paint.bold(&planning(host, with_toolkit)));
     out
 }
 

@@ -564,8 +564,7 @@ fn compilers_are_as_new_as_the_wheels_require() {
     // JAX requires ptxas of CUDA 12.6.3, and runs with libraries of 12.1.
     let ran = plan(&host, "h100", &["--for", "jax==0.10", "--cuda", "12.4"]);
     insta::assert_snapshot!(host.typed_in_it(ran.refusal(4)), @"
-    error: jax==0.10 runs with CUDA 12.1 or newer, nvcc 12.6.3 or newer and cuDNN 9.8.0 or newer, but no CUDA release 12.4, >=12.6.3, <13 is known
-    hint: known releases: CUDA 12.4.1, 12.4.0
+    error: jax==0.10 runs with CUDA 12.1 or newer, nvcc 12.6.3 or newer and cuDNN 9.8.0 or newer, but no CUDA release is all of 12.4, >=12.6.3, <13
     try: gpusetup plan --gpu h100 --for jax==0.10 --cuda 12.9.1  # fits: driver 595.91.07 (open modules) + CUDA 12.9.1 + cuDNN 9.28.0.42
     ");
     assert_eq!(
@@ -630,7 +629,7 @@ fn what_is_suggested_instead_works_and_its_doubts_are_told() {
     because: NVIDIA B200 has compute capability 10.0 (supported-gpus.json of driver 615.71.09; Table of GPUs in the README of NVIDIA's open kernel modules 595.45.04; 4 more)
     because: CUDA 12.2.2 targets 9.0 at most (The cuda-toolkit action; NVIDIA's download page for CUDA; 12 more)
     hint: the alternative has a limit: tensorflow==2.21: on GPUs newer than 9.0 its kernels are compiled from PTX at the first start, which TensorFlow says may take 30 minutes
-    try: gpusetup plan --gpu b200 --for tensorflow==2.21  # fits: driver 595.91.07 (open modules) + CUDA 12.9.1 + cuDNN 9.28.0.42
+    try: gpusetup plan --gpu b200 --for tensorflow==2.21  # fits: driver 595.91.07 (open modules)
     ");
 }
 
@@ -941,5 +940,39 @@ fn wheels_run_on_gpus_for_which_their_toolkit_does_not_compile() {
     because: CUDA 11.7.1 targets 8.7 at most (The cuda-toolkit action; conda-forge's cudatoolkit recipe; 11 more)
     try: gpusetup plan --gpu 'rtx 4090' --for torch==1.13.1 --profile driver  # without a toolkit, which wheels do not need if pip installs the CUDA libraries with them: fits: driver 595.99.02 (open modules)
     try: gpusetup plan --gpu 'rtx 4090' --for torch==2.15 --profile compute  # fits: driver 595.99.02 (open modules) + CUDA 13.2.1 + cuDNN 9.26.1.1
+    ");
+}
+
+#[test]
+fn a_toolkit_is_offered_where_one_fits_and_missed_where_one_is_needed() {
+    let lines = |os: &str, gpu: &str, arguments: &[&str]| {
+        let common = ["plan", "--os", os, "--gpu", gpu];
+        let ran = crate::common::run(&[&common[..], arguments].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let is_meant =
+            |line: &&str| line.contains("--profile compute") || line.contains("not bring its own");
+        let shown = ran.out.lines().find(is_meant).unwrap_or("nothing");
+        format!("{os} {gpu} {}: {}\n", arguments.join(" "), shown.trim())
+    };
+    let container = ["--for", "torch==2.9", "--profile", "container-host"];
+    let shown = [
+        lines("debian-12", "t4", &["--for", "torch==2.9"]),
+        // CUDA 12.8 compiles nothing with the glibc of Fedora 44.
+        lines("fedora-44", "t4", &["--for", "torch==2.9"]),
+        lines("debian-12", "t4", &container),
+        // The driver compiles the wheels' kernels for newer GPUs.
+        lines("debian-12", "rtx 5090", &["--for", "tensorflow==2.21"]),
+        lines(
+            "debian-12",
+            "a100",
+            &["--for", "tensorflow==2.13", "--profile", "driver"],
+        ),
+    ];
+    insta::assert_snapshot!(shown.concat(), @"
+    debian-12 t4 --for torch==2.9: gpusetup plan --os debian-12 --gpu t4 --for torch==2.9 --profile compute
+    fedora-44 t4 --for torch==2.9: nothing
+    debian-12 t4 --for torch==2.9 --profile container-host: nothing
+    debian-12 rtx 5090 --for tensorflow==2.21: gpusetup plan --os debian-12 --gpu 'rtx 5090' --for tensorflow==2.21 --profile compute
+    debian-12 a100 --for tensorflow==2.13 --profile driver: ! GS713: tensorflow==2.13 does not bring its own CUDA 11.8, and this host has no
     ");
 }

@@ -44,9 +44,9 @@ fn what_is_said_to_fit_is_not_refused() {
         all.push(said.refusal(4).to_owned());
     }
     insta::assert_snapshot!(all.join("\n"), @"
-    error: packages were requested, but gpusetup knows no package of a driver that fits
+    error: packages were requested, but gpusetup knows no enabled repository with a driver that fits
     because: packages were requested (the request)
-    because: gpusetup knows no package of a driver that fits (facts of the host)
+    because: gpusetup knows no enabled repository with a driver that fits (facts of the host)
     hint: driver 580.178.04 (open modules) + CUDA 13.0.3 + cuDNN 9.28.0.42 fits, but is blocked, too: GPUs like these are connected by NVSwitches (DGX and HGX B100, B200, B300): Fabric Manager needs nvlsm. Driver 580.178.04 comes from the runfile, and gpusetup cannot install that beside it: CUDA would fail with error 802 (system not yet initialized) (GS801)
     try: gpusetup db show 8xb200
 

@@ -380,7 +380,7 @@ fn packages_without_their_fabric_manager_are_refused_by_its_name() {
     for driver in [&["--driver", "535"][..], &["--driver", "535.309.01"], &[]] {
         let ran = asked(&[&["--method", "packages"], driver].concat());
         assert_eq!(ran.code, 4, "{}", ran.err);
-        let lacking = "need Fabric Manager of exactly the driver's version, but gpusetup knows no package of it";
+        let lacking = "need Fabric Manager of exactly the driver's version, but gpusetup knows no enabled repository with it";
         assert!(
             ran.err.contains(lacking) && ran.err.contains("driver 535.309.01"),
             "{}",

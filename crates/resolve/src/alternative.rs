@@ -2,11 +2,12 @@
 
 use super::conflict::{Alternative, Conflict, Hint};
 use super::known_host::KnownHost;
+use super::python::needs_hosts_libraries;
 use super::search::{Detail, nearest, summary};
 use super::target_gpu::without_hopeless;
 use super::wanted::relaxed;
 use super::{Method, Prefer, Request, Resolution, ToolkitMethod};
-use gpusetup_database::compat::{AddOnId, Database, FrameworkNeeds, framework_and_version};
+use gpusetup_database::compat::{AddOnId, Database, framework_and_version};
 use gpusetup_database::version::{AddOnVersion, Want};
 use gpusetup_host::assumed_gpus;
 use gpusetup_text::ids::RuleId;
@@ -50,7 +51,6 @@ fn with_nearest(
     conflict: Conflict,
     can_be_planned: CanBePlanned,
 ) -> Conflict {
-    let database = host.database;
     let served = host.served(request);
     let without = served
         .gpus
@@ -93,11 +93,11 @@ fn with_nearest(
     let asks_less = is_served && whole.is_none();
     let by_repository = by_repository.filter(|_| asks_less).and_then(fits);
     let by_components = by_components.filter(|_| asks_less).and_then(fits);
-    let wheels_alone = (asks_less && concerns_compiler(&conflict))
-        .then(|| wheels_alone(database, request, &conflict));
+    let wheels_alone =
+        (asks_less && concerns_compiler(&conflict)).then(|| wheels_alone(host, request, &conflict));
     let wheels_alone = wheels_alone.flatten().and_then(fits);
     let mut smaller = asks_less
-        .then(|| smaller(database, request))
+        .then(|| smaller(host, request))
         .into_iter()
         .flatten();
     let instead = whole.or_else(|| smaller.find_map(fits));
@@ -208,9 +208,9 @@ fn concerns_compiler(conflict: &Conflict) -> bool {
 }
 
 /// The driver alone, if no requested framework is compiled on the host.
-fn wheels_alone(database: &Database, request: &Request, conflict: &Conflict) -> Option<Request> {
+fn wheels_alone(host: &KnownHost, request: &Request, conflict: &Conflict) -> Option<Request> {
     let is_of_gpu = conflict.rule == RuleId::CudaTargetsGpu;
-    let is_possible = request.driver.is_wanted() && are_wheels(database, request, is_of_gpu);
+    let is_possible = request.driver.is_wanted() && are_wheels(host, request, is_of_gpu);
     is_possible.then(|| Request {
         frameworks: request.frameworks.clone(),
         ..request.driver_alone()
@@ -220,14 +220,16 @@ fn wheels_alone(database: &Database, request: &Request, conflict: &Conflict) -> 
 /// Whether all requested frameworks come as wheels whose limits are known: without a toolkit, its
 /// limits do not apply. Whether a build has kernels for a GPU that is newer than its CUDA, only its
 /// highest capability tells.
-fn are_wheels(database: &Database, request: &Request, is_of_gpu: bool) -> bool {
+fn are_wheels(host: &KnownHost, request: &Request, is_of_gpu: bool) -> bool {
+    let (database, arch) = (host.database, &host.facts.machine.arch);
     let mut frameworks = request.frameworks.iter();
     !request.frameworks.is_empty()
-        && frameworks.all(|framework| {
-            let release = database.framework_release(framework);
-            release.is_some_and(|release| {
+        && frameworks.all(|text| {
+            let framework = database.framework(framework_and_version(text).0.trim());
+            let release = database.framework_release(text);
+            framework.zip(release).is_some_and(|(framework, release)| {
                 release.builds.iter().all(|build| {
-                    build.needs != FrameworkNeeds::Compiler
+                    !needs_hosts_libraries(framework, release, build, arch)
                         && (build.highest_capability.is_some()
                             || !is_of_gpu && build.lowest_capability.is_some())
                 })
@@ -255,7 +257,7 @@ struct Relaxation {
     /// installed, then the flavour of the modules, then versions, and then layers.
     cost: u32,
     /// The request without it, the preferred way first; nothing if it was not asked for.
-    ways: fn(&Database, &Request) -> Vec<Request>,
+    ways: fn(&KnownHost, &Request) -> Vec<Request>,
 }
 
 /// What can be given up.
@@ -340,10 +342,10 @@ const RELAXATIONS: [Relaxation; 19] = [
 
 /// Requests that give up something, those that give up least first. Each is made when it is asked
 /// for: mostly one of the first fits.
-fn smaller<'r>(database: &'r Database, request: &'r Request) -> impl Iterator<Item = Request> + 'r {
+fn smaller<'r>(host: &'r KnownHost, request: &'r Request) -> impl Iterator<Item = Request> + 'r {
     let possible: Vec<_> = RELAXATIONS
         .iter()
-        .filter(|relaxation| !(relaxation.ways)(database, request).is_empty())
+        .filter(|relaxation| !(relaxation.ways)(host, request).is_empty())
         .collect();
     // Bits of a number say what is given up.
     let mut sets: Vec<(u32, u32)> = (1..1 << possible.len().min(MAX_RELAXED))
@@ -352,7 +354,7 @@ fn smaller<'r>(database: &'r Database, request: &'r Request) -> impl Iterator<It
     sets.sort_unstable();
     let all = sets
         .into_iter()
-        .flat_map(move |(_, set)| without(database, request, &possible, set))
+        .flat_map(move |(_, set)| without(host, request, &possible, set))
         .filter(move |smaller| smaller != request)
         .take(MAX_TRIALS);
     let last = [
@@ -389,7 +391,7 @@ fn chosen<'p>(
 
 /// The request without a set of its parts, in all ways.
 fn without(
-    database: &Database,
+    host: &KnownHost,
     request: &Request,
     possible: &[&Relaxation],
     set: u32,
@@ -398,7 +400,7 @@ fn without(
     for relaxation in chosen(possible, set) {
         all = all
             .iter()
-            .flat_map(|smaller| (relaxation.ways)(database, smaller))
+            .flat_map(|smaller| (relaxation.ways)(host, smaller))
             .collect();
     }
     all
@@ -409,7 +411,7 @@ fn changed(request: &Request, smaller: Request) -> Vec<Request> {
     Vec::from_iter(Some(smaller).filter(|smaller| smaller != request))
 }
 
-fn any_toolkit_method(_: &Database, request: &Request) -> Vec<Request> {
+fn any_toolkit_method(_: &KnownHost, request: &Request) -> Vec<Request> {
     let toolkit_method = ToolkitMethod::Auto;
     changed(
         request,
@@ -421,7 +423,7 @@ fn any_toolkit_method(_: &Database, request: &Request) -> Vec<Request> {
 }
 
 /// From NVIDIA's repository, which is packages, too; then in any way.
-fn other_driver_methods(_: &Database, request: &Request) -> Vec<Request> {
+fn other_driver_methods(_: &KnownHost, request: &Request) -> Vec<Request> {
     let methods: &[Method] = match request.method {
         Method::Auto => &[],
         Method::Packages => &[Method::Repository, Method::Auto],
@@ -436,7 +438,7 @@ fn other_driver_methods(_: &Database, request: &Request) -> Vec<Request> {
         .collect()
 }
 
-fn any_flavour(_: &Database, request: &Request) -> Vec<Request> {
+fn any_flavour(_: &KnownHost, request: &Request) -> Vec<Request> {
     changed(
         request,
         Request {
@@ -446,7 +448,7 @@ fn any_flavour(_: &Database, request: &Request) -> Vec<Request> {
     )
 }
 
-fn less_exact_driver(_: &Database, request: &Request) -> Vec<Request> {
+fn less_exact_driver(_: &KnownHost, request: &Request) -> Vec<Request> {
     shortened(&request.driver)
         .map(|driver| Request {
             driver,
@@ -456,8 +458,8 @@ fn less_exact_driver(_: &Database, request: &Request) -> Vec<Request> {
 }
 
 /// The releases nearest to an unknown one, and those of the same series.
-fn less_exact_toolkit(database: &Database, request: &Request) -> Vec<Request> {
-    let near = nearest(database, &request.cuda)
+fn less_exact_toolkit(host: &KnownHost, request: &Request) -> Vec<Request> {
+    let near = nearest(host.database, &request.cuda)
         .into_iter()
         .filter_map(|version| version.to_string().parse().ok());
     near.chain(shortened(&request.cuda))
@@ -468,11 +470,11 @@ fn less_exact_toolkit(database: &Database, request: &Request) -> Vec<Request> {
         .collect()
 }
 
-fn nearest_additional_toolkit(database: &Database, request: &Request) -> Vec<Request> {
-    request.nearest_beside(database).collect()
+fn nearest_additional_toolkit(host: &KnownHost, request: &Request) -> Vec<Request> {
+    request.nearest_beside(host.database).collect()
 }
 
-fn less_exact_cudnn(_: &Database, request: &Request) -> Vec<Request> {
+fn less_exact_cudnn(_: &KnownHost, request: &Request) -> Vec<Request> {
     shortened(&request.cudnn)
         .map(|cudnn| Request {
             cudnn,
@@ -481,7 +483,7 @@ fn less_exact_cudnn(_: &Database, request: &Request) -> Vec<Request> {
         .collect()
 }
 
-fn any_add_ons(_: &Database, request: &Request) -> Vec<Request> {
+fn any_add_ons(_: &KnownHost, request: &Request) -> Vec<Request> {
     let add_ons = request.relaxed_add_ons();
     changed(
         request,
@@ -492,7 +494,7 @@ fn any_add_ons(_: &Database, request: &Request) -> Vec<Request> {
     )
 }
 
-fn any_cudnn(_: &Database, request: &Request) -> Vec<Request> {
+fn any_cudnn(_: &KnownHost, request: &Request) -> Vec<Request> {
     let cudnn = relaxed(&request.cudnn);
     changed(
         request,
@@ -503,7 +505,7 @@ fn any_cudnn(_: &Database, request: &Request) -> Vec<Request> {
     )
 }
 
-fn any_toolkit(_: &Database, request: &Request) -> Vec<Request> {
+fn any_toolkit(_: &KnownHost, request: &Request) -> Vec<Request> {
     let cuda = relaxed(&request.cuda);
     changed(
         request,
@@ -514,7 +516,7 @@ fn any_toolkit(_: &Database, request: &Request) -> Vec<Request> {
     )
 }
 
-fn any_driver(_: &Database, request: &Request) -> Vec<Request> {
+fn any_driver(_: &KnownHost, request: &Request) -> Vec<Request> {
     let driver = relaxed(&request.driver);
     changed(
         request,
@@ -525,11 +527,11 @@ fn any_driver(_: &Database, request: &Request) -> Vec<Request> {
     )
 }
 
-fn fewer_toolkits(_: &Database, request: &Request) -> Vec<Request> {
+fn fewer_toolkits(_: &KnownHost, request: &Request) -> Vec<Request> {
     request.without_one().collect()
 }
 
-fn whole_toolkit(_: &Database, request: &Request) -> Vec<Request> {
+fn whole_toolkit(_: &KnownHost, request: &Request) -> Vec<Request> {
     changed(
         request,
         Request {
@@ -539,7 +541,7 @@ fn whole_toolkit(_: &Database, request: &Request) -> Vec<Request> {
     )
 }
 
-fn no_add_ons(_: &Database, request: &Request) -> Vec<Request> {
+fn no_add_ons(_: &KnownHost, request: &Request) -> Vec<Request> {
     changed(
         request,
         Request {
@@ -549,7 +551,7 @@ fn no_add_ons(_: &Database, request: &Request) -> Vec<Request> {
     )
 }
 
-fn no_companions(_: &Database, request: &Request) -> Vec<Request> {
+fn no_companions(_: &KnownHost, request: &Request) -> Vec<Request> {
     let smaller = Request {
         companions: BTreeSet::new(),
         imex_peers: Vec::new(),
@@ -559,9 +561,9 @@ fn no_companions(_: &Database, request: &Request) -> Vec<Request> {
 }
 
 /// The driver alone, with the frameworks whose wheels bring CUDA.
-fn no_toolkit(database: &Database, request: &Request) -> Vec<Request> {
+fn no_toolkit(host: &KnownHost, request: &Request) -> Vec<Request> {
     let has_toolkit = request.cuda.is_wanted() && request.driver.is_wanted();
-    if !has_toolkit || !are_wheels(database, request, false) && !request.frameworks.is_empty() {
+    if !has_toolkit || !are_wheels(host, request, false) && !request.frameworks.is_empty() {
         return Vec::new();
     }
     vec![Request {
@@ -571,7 +573,7 @@ fn no_toolkit(database: &Database, request: &Request) -> Vec<Request> {
 }
 
 /// Each of several frameworks alone.
-fn one_framework(_: &Database, request: &Request) -> Vec<Request> {
+fn one_framework(_: &KnownHost, request: &Request) -> Vec<Request> {
     if request.frameworks.len() < 2 {
         return Vec::new();
     }
@@ -584,7 +586,7 @@ fn one_framework(_: &Database, request: &Request) -> Vec<Request> {
         .collect()
 }
 
-fn no_frameworks(_: &Database, request: &Request) -> Vec<Request> {
+fn no_frameworks(_: &KnownHost, request: &Request) -> Vec<Request> {
     changed(
         request,
         Request {
@@ -595,12 +597,12 @@ fn no_frameworks(_: &Database, request: &Request) -> Vec<Request> {
 }
 
 /// The other releases of the requested framework, newest first.
-fn other_frameworks(database: &Database, request: &Request) -> Vec<Request> {
+fn other_frameworks(host: &KnownHost, request: &Request) -> Vec<Request> {
     let [only] = request.frameworks.as_slice() else {
         return Vec::new();
     };
     let name = framework_and_version(only).0.trim();
-    let known = database.framework(name).map(|f| f.releases.as_slice());
+    let known = host.database.framework(name).map(|f| f.releases.as_slice());
     known
         .unwrap_or_default()
         .iter()

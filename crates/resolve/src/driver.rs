@@ -972,6 +972,8 @@ fn rank<'c>(c: &'c Candidate, request: &Request, on: RankedOn) -> impl Ord + use
         misplaced,
         Reverse(c.version),
         is_built,
+        // Nobody but data centres needs the line for servers.
+        on.place == Place::Other && c.install.is_for_servers(),
     )
 }
 

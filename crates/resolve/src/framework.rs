@@ -2,7 +2,7 @@
 //! and combinations of builds that work together.
 
 use super::cuda::serves;
-use super::python::brings_libraries;
+use super::python::{brings_libraries, needs_hosts_libraries};
 use super::{Conflict, Hint, PythonPackage, Request, TargetGpu};
 use gpusetup_database::compat::{
     Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, build_label,
@@ -742,6 +742,16 @@ fn combined(
         false => (Want::Nothing, Vec::new()),
     };
     let highest = gpus.iter().filter_map(|card| card.capability).max();
+    let is_without = !cuda.is_wanted() && facts.toolkits.is_empty();
+    let lacking = all_wanted.iter().zip(choice).filter(|(wanted, build)| {
+        is_without && needs_hosts_libraries(wanted.framework, wanted.release, build, arch)
+    });
+    let lacking = lacking.map(|(wanted, build)| {
+        format!(
+            "{} does not bring its own CUDA {}, and this host has no toolkit",
+            wanted.text, build.cuda
+        )
+    });
     let cautions = all_wanted.iter().zip(choice).flat_map(|(wanted, build)| {
         let concerning = build.cautions.iter();
         concerning
@@ -768,7 +778,7 @@ fn combined(
             .cloned()
             .collect::<Vec<_>>()
             .join(", "),
-        cautions: cautions.collect(),
+        cautions: cautions.chain(lacking).collect(),
         python: all_wanted
             .iter()
             .zip(choice)
@@ -856,13 +866,25 @@ where
     text.parse().unwrap_or(Want::Best)
 }
 
-/// Whether it is known that a build runs on the GPUs: by its newest kernels, or because its CUDA
-/// targets them. Otherwise the limits of the toolkit are those of the build.
+/// Whether it is known that a build runs on the GPUs: by its newest kernels, or because its CUDA, or
+/// a newer one that it takes, targets them. Otherwise the limits of the toolkit are those of the
+/// build.
 fn knows_gpus(database: &Database, build: &FrameworkBuild, gpus: &[Rc<TargetGpu>]) -> bool {
-    let mut releases = database.cuda.iter();
-    let release = releases.find(|release| release.version.series() == build.cuda.series());
+    let releases = database.cuda.iter();
+    let mut releases = releases
+        .filter(|release| takes(build, release.version))
+        .peekable();
     build.highest_capability.is_some()
-        || release.is_none_or(|release| gpus.iter().all(|card| serves(database, release, card)))
+        || releases.peek().is_none()
+        || releases.any(|release| gpus.iter().all(|card| serves(database, release, card)))
+}
+
+/// Whether a build works with the libraries of a release of CUDA.
+fn takes(build: &FrameworkBuild, version: CudaVersion) -> bool {
+    match build.cuda_min {
+        Some(_) => version.major == build.cuda.major && version >= build.cuda,
+        None => version.series() == build.cuda.series(),
+    }
 }
 
 /// The toolkit that these builds use.

@@ -249,6 +249,20 @@ pub(crate) fn brings_libraries(
     )
 }
 
+/// Whether the packages of a build leave CUDA or cuDNN to the host.
+pub(crate) fn needs_hosts_libraries(
+    framework: &Framework,
+    release: &FrameworkRelease,
+    build: &FrameworkBuild,
+    architecture: &str,
+) -> bool {
+    let install = framework.python_install(release, build, architecture);
+    matches!(
+        libraries(build, install.as_ref()),
+        Libraries::Host | Libraries::Cuda
+    )
+}
+
 fn libraries(build: &FrameworkBuild, install: Option<&PythonInstall>) -> Libraries {
     let brings = install.map(|install| install.brings).unwrap_or_default();
     match build.needs {

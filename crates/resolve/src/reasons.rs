@@ -172,6 +172,9 @@ fn what_fits(
         return format!("{version} was requested, and it");
     }
     let newest = newest(&request.cuda, request);
+    if request.cudnn.is_required() && request.frameworks.is_empty() {
+        return format!("{newest} with cuDNN {} that", request.cudnn);
+    }
     match without_files.and_then(|(newer, refusal)| Some((newer, refusal.of_files()?))) {
         Some((newer, files)) => format!("{newest} with {files} ({newer} has none) that"),
         None => format!("{newest} that"),

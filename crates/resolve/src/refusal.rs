@@ -174,7 +174,7 @@ impl Explanation<'_> {
     pub(crate) fn no_package(&self) -> &'static str {
         match self.has_lists {
             true => "no enabled repository has",
-            false => "gpusetup knows no package of",
+            false => "gpusetup knows no enabled repository with",
         }
     }
 }

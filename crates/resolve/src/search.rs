@@ -769,10 +769,14 @@ impl Unlayered<'_> {
             }
             Self::Cuda(None) => {
                 let wanted = &context.request.cuda;
-                let conflict = Conflict::new(
-                    RuleId::CudaWanted,
-                    format!("no CUDA release {wanted} is known"),
-                );
+                let text = wanted.to_string();
+                let is_of_frameworks = !context.request.frameworks.is_empty();
+                if is_of_frameworks && text.contains(", ") {
+                    let sentence = format!("no CUDA release is all of {text}");
+                    return Conflict::new(RuleId::CudaWanted, sentence);
+                }
+                let sentence = format!("no CUDA release {text} is known");
+                let conflict = Conflict::new(RuleId::CudaWanted, sentence);
                 let near: Vec<_> = nearest(context.database, wanted)
                     .iter()
                     .map(ToString::to_string)

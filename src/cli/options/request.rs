@@ -69,7 +69,8 @@ pub(crate) struct RequestOptions {
         value_delimiter = ','
     )]
     pub(crate) components: Vec<String>,
-    /// Layers to install: compute (all; the default), driver, toolkit (with cuDNN; the default in a
+    /// Layers to install: compute (driver, CUDA toolkit and cuDNN; the default, but frameworks that
+    /// bring their own CUDA get the driver alone), driver, toolkit (with cuDNN; the default in a
     /// container, WSL2 and on a Jetson), container-host
     ///
     /// The driver of a container is its host's. `container-host` is the driver with NVIDIA
