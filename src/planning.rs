@@ -16,7 +16,7 @@ use crate::plan::{
 };
 use crate::resolve::{Conflict, ConflictKind, Request, summary, with_companions};
 use crate::system::System;
-use crate::version::{CudaVersion, Requirement};
+use crate::version::{CudaVersion, Requirement, Want};
 
 /// The input for plans, in addition to the host's facts and the request. See the crate's main page
 /// for an example.
@@ -258,4 +258,22 @@ impl<'a> Planner<'a> {
         };
         Ok(InBundle::Request(Box::new(request), (*name).to_owned()))
     }
+}
+
+/// The request with a toolkit, for a plan without one whose Python packages bring CUDA and can be
+/// extended. None if no toolkit fits.
+pub(crate) fn with_toolkit(database: &Database, planned: &Plan) -> Option<Request> {
+    let mut packages = planned.python.iter();
+    let is_meant = planned.selection.cuda.is_none()
+        && planned.request.driver.is_wanted()
+        && planned.request.settings.containers.is_none()
+        && packages.any(|package| package.extensions.is_some());
+    let request = is_meant.then(|| Request {
+        with_toolkit: true,
+        cuda: Want::Best,
+        cudnn: Want::Best,
+        ..planned.request.clone()
+    })?;
+    let other = plan(database, planned.host.clone(), request.clone()).ok()?;
+    other.selection.cuda.is_some().then_some(request)
 }

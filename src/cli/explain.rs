@@ -23,6 +23,7 @@ use crate::resolve::{Conflict, ConflictKind, resolve};
 use crate::system::input::{self, STANDARD_INPUT};
 use crate::text::quoted;
 use crate::translation::Translation;
+use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Want};
 use gpusetup_data::subjects;
 use std::path::Path;
 
@@ -148,7 +149,9 @@ fn layer_and_version<'a>(
             Some((layer, "latest".to_owned()))
         }
         // "cuda toolkit" is a subject, and "cuda graphs" is no version.
-        [layer, wanted] if is_layer(layer, options)? && is_wish(wanted) && !is_subject(words) => {
+        [layer, wanted]
+            if is_layer(layer, options)? && is_wish(layer, wanted) && !is_subject(words) =>
+        {
             Some((layer, (*wanted).to_owned()))
         }
         // A range has blanks: `>=12.4, <13`.
@@ -162,10 +165,15 @@ fn layer_and_version<'a>(
     })
 }
 
-/// Whether a word asks for versions: `13.0`, `>=12.4`, `latest`.
-fn is_wish(word: &str) -> bool {
+/// Whether a word asks for versions of a layer: `13.0`, `cu124`, `latest`. One that begins like a
+/// version is refused as one.
+fn is_wish(layer: &str, word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_digit() || "<>=~^".contains(c))
-        || ["best", "latest", NONE].contains(&word)
+        || match layer {
+            "driver" => word.parse::<Want<DriverVersion>>().is_ok(),
+            "cuda" => word.parse::<Want<CudaVersion>>().is_ok(),
+            _ => word.parse::<Want<AddOnVersion>>().is_ok(),
+        }
 }
 
 /// A text of so many words is one that somebody pasted, and no subject.

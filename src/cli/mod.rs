@@ -85,7 +85,7 @@ struct Cli {
     config: Option<PathBuf>,
 }
 
-/// A subcommand that has subcommands of its own.
+/// A subcommand with subcommands.
 #[derive(Debug, Args)]
 struct Group<C: Subcommand> {
     #[command(subcommand)]

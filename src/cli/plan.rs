@@ -17,7 +17,7 @@ use crate::fetch::Sources;
 use crate::host::{Gpu, MachineKind, Os, architecture_of, assumed_gpus, stock, system_named};
 use crate::ids::{CheckId, RuleId};
 use crate::plan::Plan;
-use crate::planning::{Planner, PlanningError};
+use crate::planning::{Planner, PlanningError, with_toolkit};
 use crate::render;
 use crate::render::cloud_init::{UserDataOptions, files, user_data};
 use crate::system::System;
@@ -282,7 +282,7 @@ impl Inputs<'_> {
         let options = self.options;
         let paint = super::paint(options.look.color);
         let (verbose, width) = (options.look.verbose, super::width());
-        let with_toolkit = render::python::with_toolkit(self.database, plan);
+        let with_toolkit = with_toolkit(self.database, plan);
         let mut text = render::plan::text(
             plan,
             &self.host(),

@@ -75,25 +75,7 @@ pub(crate) fn of_plan(
     out
 }
 
-/// The request with a toolkit, for a plan without one whose packages bring their own CUDA and can be
-/// extended. None if a toolkit does not fit.
-pub(crate) fn with_toolkit(database: &Database, plan: &Plan) -> Option<Request> {
-    let mut packages = plan.python.iter();
-    let is_meant = plan.selection.cuda.is_none()
-        && plan.request.driver.is_wanted()
-        && plan.request.settings.containers.is_none()
-        && packages.any(|package| package.extensions.is_some());
-    let request = is_meant.then(|| Request {
-        with_toolkit: true,
-        cuda: Want::Best,
-        cudnn: Want::Best,
-        ..plan.request.clone()
-    })?;
-    let other = crate::plan::plan(database, plan.host.clone(), request.clone()).ok()?;
-    other.selection.cuda.is_some().then_some(request)
-}
-
-/// How to have the toolkit, too.
+/// The command that adds the toolkit.
 fn adding_toolkit(with_toolkit: &Request, host: &str, paint: Paint, width: usize) -> String {
     let mut out = wrapped(
         "  ",
@@ -112,8 +94,8 @@ fn planning(host: &str, request: &Request) -> String {
     words.join(" ")
 }
 
-/// The lines that install a package into an environment of its own, which the `first` one makes:
-/// systems refuse packages of pip in Python's own directories (PEP 668).
+/// The commands that install a package into a virtual environment. The first package's commands
+/// create it, because systems refuse pip's packages in Python's own directories (PEP 668).
 fn in_environment(
     command: &PythonCommand,
     is_first: bool,

@@ -250,7 +250,7 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
             });
         }
     }
-    // Nobody who asked for no toolkit is refused for one.
+    // A toolkit that was not requested refuses no plan.
     let alone = drivers
         .first()
         .filter(|_| request.driver.is_wanted() && !is_asked)?;
@@ -824,7 +824,7 @@ fn lacks_fixes(db: &Database, d: &Driver, request: &Request) -> bool {
     named || left_out || !alive(d.branch, &request.today)
 }
 
-/// Nobody who did not name a driver gets one without fixes where another has them.
+/// If no driver was named, one with security fixes comes before one that lacks some.
 fn with_fixes<'a>(
     db: &Database,
     mut all: Vec<Driver<'a>>,

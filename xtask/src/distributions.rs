@@ -1,12 +1,11 @@
 //! The contents of the Debian archive: compilers, the C library, kernels and NVIDIA's drivers, from
-//! the `Packages` indexes of its suites. apt downloads these to a folder, by default
-//! /var/lib/apt/lists, and verifies their signatures.
+//! the `Packages` indexes of its suites.
 
+use crate::indexes::indexes;
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::{Database, Distribution, DriverOffer};
 use gpusetup_database::version::DriverVersion;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
 const TABLE: &str = "debian.tsv";
@@ -34,32 +33,17 @@ struct Package {
     architectures: Vec<String>,
 }
 
-/// Records the packages that the database has facts about, from the indexes in apt's folder. The
-/// files are named `<archive>_dists_<suite>_<component>_binary-<architecture>_Packages`.
+/// Records the packages that the database has facts about, from the indexes in apt's folder.
 pub fn record(lists: &Path, day: &str) -> Result<()> {
-    let failed = |e: std::io::Error| format!("{}: {e}", lists.display());
     let mut found: BTreeMap<[String; 4], BTreeSet<String>> = BTreeMap::new();
-    let mut indexes = 0;
-    for file in fs::read_dir(lists).map_err(failed)? {
-        let path = file.map_err(failed)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let Some((_, index)) = name
-            .strip_suffix("_Packages")
-            .and_then(|name| name.split_once("_dists_"))
-        else {
-            continue;
-        };
-        let [suite, component, architecture] = index.split('_').collect::<Vec<_>>()[..] else {
-            return Err(format!("{name} is not the name of an index"));
-        };
-        let architecture = architecture.trim_start_matches("binary-");
-        indexes += 1;
-        for (package, version) in packages(&fs::read_to_string(&path).map_err(failed)?) {
-            let row = [suite, package, version, component].map(str::to_owned);
+    let indexes = indexes(lists)?;
+    for index in &indexes {
+        for (package, version) in packages(&index.text()?) {
+            let row = [&index.suite, package, version, &index.component].map(str::to_owned);
             found
                 .entry(row)
                 .or_default()
-                .insert(architecture.to_owned());
+                .insert(index.architecture.clone());
         }
     }
     let rows: Vec<_> = found
@@ -69,8 +53,10 @@ pub fn record(lists: &Path, day: &str) -> Result<()> {
             row.into_iter().chain([architectures]).collect()
         })
         .collect();
-    let origin =
-        format!("{indexes} Packages indexes of the Debian archive and its security archive, {day}");
+    let origin = format!(
+        "{} Packages indexes of the Debian archive and its security archive, {day}",
+        indexes.len()
+    );
     table::write(
         TABLE,
         &origin,

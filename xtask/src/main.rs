@@ -35,6 +35,7 @@ mod errors;
 mod facts;
 mod fatbin;
 mod headers;
+mod indexes;
 mod instances;
 mod kernels;
 mod libraries;

@@ -1,11 +1,11 @@
-//! NVIDIA's drivers in the Ubuntu archive, from the `Packages` indexes of its suites, which apt
-//! downloads and verifies. Packages of an old branch can be empty ones that depend on a newer
-//! branch: they are recorded as what they lead to.
+//! NVIDIA's drivers in the Ubuntu archive, from the `Packages` indexes of its suites. Packages of an
+//! old branch can be empty ones that depend on a newer branch: they are recorded as what they lead
+//! to.
 
+use crate::indexes::indexes;
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::{Database, Distribution, DriverOffer, ModuleFlavour};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 const TABLE: &str = "ubuntu.tsv";
@@ -26,24 +26,14 @@ struct Package<'i> {
     depends: &'i str,
 }
 
-/// Records the drivers in the indexes of a folder. The files are named
-/// `<archive>_dists_<suite>_<component>_binary-amd64_Packages`.
+/// Records the drivers in the amd64 indexes of a folder.
 pub fn record(lists: &Path, day: &str) -> Result<()> {
-    let failed = |e: std::io::Error| format!("{}: {e}", lists.display());
     let mut found: BTreeMap<[String; 2], [String; 3]> = BTreeMap::new();
-    for file in fs::read_dir(lists).map_err(failed)? {
-        let path = file.map_err(failed)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let index = name
-            .strip_suffix("_binary-amd64_Packages")
-            .and_then(|name| name.split_once("_dists_"))
-            .and_then(|(_, index)| index.split_once('_'));
-        let Some((suite, component)) = index else {
-            continue;
-        };
-        let release = suite.split('-').next().unwrap_or(suite);
-        for package in packages(&fs::read_to_string(&path).map_err(failed)?) {
-            let row = [package.version, component, leads_to(&package)].map(str::to_owned);
+    let indexes = indexes(lists)?;
+    for index in indexes.iter().filter(|index| index.architecture == "amd64") {
+        let release = index.suite.split('-').next().unwrap_or(&index.suite);
+        for package in packages(&index.text()?) {
+            let row = [package.version, &index.component, leads_to(&package)].map(str::to_owned);
             let place = [release, package.name].map(str::to_owned);
             // Updates come after what they update.
             let newest = found.entry(place).or_insert_with(|| row.clone());
@@ -94,7 +84,7 @@ fn variant(package: &str) -> Option<(u16, bool, ModuleFlavour)> {
     Some((branch.parse().ok()?, for_servers, modules))
 }
 
-/// The package that an empty one depends on; `-` for one with a driver of its own.
+/// The package that an empty package depends on; `-` for a package with a driver.
 fn leads_to<'i>(package: &Package<'i>) -> &'i str {
     package
         .depends

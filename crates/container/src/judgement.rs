@@ -211,8 +211,8 @@ impl<'a> Context<'a> {
     /// The branches with known releases that support the GPUs.
     fn branches(self) -> impl Iterator<Item = &'a DriverBranch> {
         self.database.driver_branches.iter().filter(move |known| {
-            let (mut releases, mut gpus) = (self.database.drivers.iter(), self.host.gpus.iter());
-            releases.any(|release| release.version.branch == known.branch)
+            let mut gpus = self.host.gpus.iter();
+            self.database.has_drivers_of(known.branch)
                 && gpus.all(|gpu| gpu.is_served_by(known.branch))
         })
     }

@@ -1,7 +1,7 @@
 //! The output of `lspci`, `lspci -n`, `lspci -nn`, `lspci -nnk` and `lspci -mm`, in whichever form
-//! people paste it, and as often. Surrounding lines of other tools are ignored. Plain `lspci` prints the id of a device only
-//! if it has no name for it (`Device 15f9`). Names do not identify a board, so such lines are
-//! returned and not guessed at.
+//! people paste it, and as often. Surrounding lines of other tools are ignored. Plain `lspci` prints
+//! the id of a device only if it has no name for it (`Device 15f9`). Names do not identify a board,
+//! so such lines are returned and not guessed at.
 
 use super::pci::{Function, NVIDIA};
 

@@ -2,7 +2,7 @@
 //! them instead.
 use gpusetup_database::compat::{BranchKind, Database};
 use gpusetup_database::version::{CudaVersion, DriverVersion, Want};
-use gpusetup_resolve::{ChosenDriver, Method, Request, Resolution, is_over};
+use gpusetup_resolve::{ChosenDriver, Method, Request, Resolution};
 use std::cmp::Reverse;
 use std::fmt::Display;
 
@@ -20,7 +20,7 @@ pub(crate) fn missing(
         None => {
             let newest = database
                 .bulletin_without(driver.version)
-                .filter(|_| !is_over(driver, &request.today))?;
+                .filter(|_| !driver.branch.is_over(&request.today))?;
             gpusetup_causes::branch_without_fixes(driver.version, newest)
         }
     };
@@ -28,10 +28,7 @@ pub(crate) fn missing(
     Some(with_option(
         lacking,
         first_given(others, |asked| {
-            gives(asked).filter(|version| {
-                database.vulnerabilities_of(*version).next().is_none()
-                    && database.bulletin_without(*version).is_none()
-            })
+            gives(asked).filter(|version| database.has_fixes(*version))
         }),
     ))
 }

@@ -9,8 +9,7 @@ use gpusetup_database::version::dotted;
 use gpusetup_host::{MachineKind, Origin};
 use gpusetup_recipes::{describe_block, unblock_remedy, worst_block};
 use gpusetup_resolve::{
-    ChosenDriver, ChosenToolkit, Conflict, Hint, Install, Method, TargetGpu, is_over,
-    of_another_system,
+    ChosenDriver, ChosenToolkit, Conflict, Hint, Install, Method, TargetGpu, of_another_system,
 };
 use gpusetup_system::day::database_age;
 use gpusetup_system::limits::Limit;
@@ -141,7 +140,10 @@ fn driver_warnings(
 }
 
 fn past_end_of_life(context: &StepContext, driver: &ChosenDriver) -> Option<String> {
-    is_over(driver, &context.request.today).then(|| gpusetup_causes::branch_is_over(driver.branch))
+    driver
+        .branch
+        .is_over(&context.request.today)
+        .then(|| gpusetup_causes::branch_is_over(driver.branch))
 }
 
 /// The warning about a repository that the chosen one needs, and that is not enabled.

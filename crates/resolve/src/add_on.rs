@@ -67,7 +67,7 @@ pub(crate) fn newest<'a>(
     wanted: &WantedAddOn<'a>,
 ) -> Option<ChosenAddOn<'a>> {
     let archives = wanted.accepted.iter().map(|row| on.published.archive(row));
-    let directory = on.directory(toolkit);
+    let directory = toolkit.directory(&on.request.prefix);
     let kept = (!wanted.kept.is_empty()).then(|| {
         let archives = archives.clone();
         archives.filter(|archive| wanted.keeps(archive.artifact, &directory))
@@ -108,7 +108,7 @@ pub(crate) fn rejected<'a>(
     let newer = all
         .clone()
         .filter(|a| a.artifact.version > chosen.artifact.version);
-    let directory = on.directory(toolkit);
+    let directory = toolkit.directory(&on.request.prefix);
     let tried = kept_first(all, wanted, &directory)
         .take_while(|a| !std::ptr::eq(a.artifact, chosen.artifact))
         .filter(|a| a.artifact.version > chosen.artifact.version);
@@ -156,7 +156,7 @@ pub(crate) fn refused<'a>(
     wanted: &WantedAddOn<'a>,
 ) -> Vec<(&'a AddOnArtifact, Refusal)> {
     let all = wanted.accepted.iter().map(|row| on.published.archive(row));
-    kept_first(all, wanted, &on.directory(toolkit))
+    kept_first(all, wanted, &toolkit.directory(&on.request.prefix))
         .filter_map(|a| Some((a.artifact, fits(on, driver, toolkit, &a).err()?)))
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use super::conflict::{Alternative, Conflict, Hint};
 use super::known_host::KnownHost;
-use super::python::needs_hosts_libraries;
+use super::python::libraries_of;
 use super::search::{Detail, nearest, summary};
 use super::target_gpu::without_hopeless;
 use super::wanted::relaxed;
@@ -211,10 +211,7 @@ fn concerns_compiler(conflict: &Conflict) -> bool {
 fn wheels_alone(host: &KnownHost, request: &Request, conflict: &Conflict) -> Option<Request> {
     let is_of_gpu = conflict.rule == RuleId::CudaTargetsGpu;
     let is_possible = request.driver.is_wanted() && are_wheels(host, request, is_of_gpu);
-    is_possible.then(|| Request {
-        frameworks: request.frameworks.clone(),
-        ..request.driver_alone()
-    })
+    is_possible.then(|| request.without_toolkit())
 }
 
 /// Whether all requested frameworks come as wheels whose limits are known: without a toolkit, its
@@ -229,7 +226,7 @@ fn are_wheels(host: &KnownHost, request: &Request, is_of_gpu: bool) -> bool {
             let release = database.framework_release(text);
             framework.zip(release).is_some_and(|(framework, release)| {
                 release.builds.iter().all(|build| {
-                    !needs_hosts_libraries(framework, release, build, arch)
+                    !libraries_of(framework, release, build, arch).are_hosts()
                         && (build.highest_capability.is_some()
                             || !is_of_gpu && build.lowest_capability.is_some())
                 })
@@ -256,88 +253,44 @@ struct Relaxation {
     /// How much it changes. A suggestion changes as little as it can in all: first how something is
     /// installed, then the flavour of the modules, then versions, and then layers.
     cost: u32,
-    /// The request without it, the preferred way first; nothing if it was not asked for.
+    /// The request without it, the preferred way first. Ways that change nothing are left out.
     ways: fn(&KnownHost, &Request) -> Vec<Request>,
+}
+
+impl Relaxation {
+    const fn new(cost: u32, ways: fn(&KnownHost, &Request) -> Vec<Request>) -> Self {
+        Self { cost, ways }
+    }
+
+    /// The changed requests; none if it was not asked for.
+    fn of(&self, host: &KnownHost, request: &Request) -> Vec<Request> {
+        let mut changed = (self.ways)(host, request);
+        changed.retain(|smaller| smaller != request);
+        changed
+    }
 }
 
 /// What can be given up.
 const RELAXATIONS: [Relaxation; 19] = [
-    Relaxation {
-        cost: 1,
-        ways: any_toolkit_method,
-    },
-    Relaxation {
-        cost: 2,
-        ways: other_driver_methods,
-    },
-    Relaxation {
-        cost: 4,
-        ways: any_flavour,
-    },
-    Relaxation {
-        cost: 8,
-        ways: less_exact_driver,
-    },
-    Relaxation {
-        cost: 8,
-        ways: less_exact_toolkit,
-    },
-    Relaxation {
-        cost: 8,
-        ways: nearest_additional_toolkit,
-    },
-    Relaxation {
-        cost: 8,
-        ways: less_exact_cudnn,
-    },
-    Relaxation {
-        cost: 8,
-        ways: any_add_ons,
-    },
-    Relaxation {
-        cost: 16,
-        ways: any_cudnn,
-    },
-    Relaxation {
-        cost: 16,
-        ways: other_frameworks,
-    },
-    Relaxation {
-        cost: 24,
-        ways: any_toolkit,
-    },
-    Relaxation {
-        cost: 32,
-        ways: any_driver,
-    },
-    Relaxation {
-        cost: 48,
-        ways: fewer_toolkits,
-    },
-    Relaxation {
-        cost: 64,
-        ways: whole_toolkit,
-    },
-    Relaxation {
-        cost: 64,
-        ways: no_add_ons,
-    },
-    Relaxation {
-        cost: 64,
-        ways: no_companions,
-    },
-    Relaxation {
-        cost: 128,
-        ways: no_toolkit,
-    },
-    Relaxation {
-        cost: 128,
-        ways: one_framework,
-    },
-    Relaxation {
-        cost: 192,
-        ways: no_frameworks,
-    },
+    Relaxation::new(1, any_toolkit_method),
+    Relaxation::new(2, other_driver_methods),
+    Relaxation::new(4, any_flavour),
+    Relaxation::new(8, less_exact_driver),
+    Relaxation::new(8, less_exact_toolkit),
+    Relaxation::new(8, nearest_additional_toolkit),
+    Relaxation::new(8, less_exact_cudnn),
+    Relaxation::new(8, any_add_ons),
+    Relaxation::new(16, any_cudnn),
+    Relaxation::new(16, other_frameworks),
+    Relaxation::new(24, any_toolkit),
+    Relaxation::new(32, any_driver),
+    Relaxation::new(48, fewer_toolkits),
+    Relaxation::new(64, whole_toolkit),
+    Relaxation::new(64, no_add_ons),
+    Relaxation::new(64, no_companions),
+    Relaxation::new(128, no_toolkit),
+    Relaxation::new(128, one_framework),
+    Relaxation::new(192, no_frameworks),
 ];
 
 /// Requests that give up something, those that give up least first. Each is made when it is asked
@@ -345,7 +298,7 @@ const RELAXATIONS: [Relaxation; 19] = [
 fn smaller<'r>(host: &'r KnownHost, request: &'r Request) -> impl Iterator<Item = Request> + 'r {
     let possible: Vec<_> = RELAXATIONS
         .iter()
-        .filter(|relaxation| !(relaxation.ways)(host, request).is_empty())
+        .filter(|relaxation| !relaxation.of(host, request).is_empty())
         .collect();
     // Bits of a number say what is given up.
     let mut sets: Vec<(u32, u32)> = (1..1 << possible.len().min(MAX_RELAXED))
@@ -400,26 +353,18 @@ fn without(
     for relaxation in chosen(possible, set) {
         all = all
             .iter()
-            .flat_map(|smaller| (relaxation.ways)(host, smaller))
+            .flat_map(|smaller| relaxation.of(host, smaller))
             .collect();
     }
     all
 }
 
-/// The changed request, if it is another one.
-fn changed(request: &Request, smaller: Request) -> Vec<Request> {
-    Vec::from_iter(Some(smaller).filter(|smaller| smaller != request))
-}
-
 fn any_toolkit_method(_: &KnownHost, request: &Request) -> Vec<Request> {
     let toolkit_method = ToolkitMethod::Auto;
-    changed(
-        request,
-        Request {
-            toolkit_method,
-            ..request.clone()
-        },
-    )
+    vec![Request {
+        toolkit_method,
+        ..request.clone()
+    }]
 }
 
 /// From NVIDIA's repository, which is packages, too; then in any way.
@@ -439,13 +384,10 @@ fn other_driver_methods(_: &KnownHost, request: &Request) -> Vec<Request> {
 }
 
 fn any_flavour(_: &KnownHost, request: &Request) -> Vec<Request> {
-    changed(
-        request,
-        Request {
-            modules: None,
-            ..request.clone()
-        },
-    )
+    vec![Request {
+        modules: None,
+        ..request.clone()
+    }]
 }
 
 fn less_exact_driver(_: &KnownHost, request: &Request) -> Vec<Request> {
@@ -485,46 +427,34 @@ fn less_exact_cudnn(_: &KnownHost, request: &Request) -> Vec<Request> {
 
 fn any_add_ons(_: &KnownHost, request: &Request) -> Vec<Request> {
     let add_ons = request.relaxed_add_ons();
-    changed(
-        request,
-        Request {
-            add_ons,
-            ..request.clone()
-        },
-    )
+    vec![Request {
+        add_ons,
+        ..request.clone()
+    }]
 }
 
 fn any_cudnn(_: &KnownHost, request: &Request) -> Vec<Request> {
     let cudnn = relaxed(&request.cudnn);
-    changed(
-        request,
-        Request {
-            cudnn,
-            ..request.clone()
-        },
-    )
+    vec![Request {
+        cudnn,
+        ..request.clone()
+    }]
 }
 
 fn any_toolkit(_: &KnownHost, request: &Request) -> Vec<Request> {
     let cuda = relaxed(&request.cuda);
-    changed(
-        request,
-        Request {
-            cuda,
-            ..request.clone()
-        },
-    )
+    vec![Request {
+        cuda,
+        ..request.clone()
+    }]
 }
 
 fn any_driver(_: &KnownHost, request: &Request) -> Vec<Request> {
     let driver = relaxed(&request.driver);
-    changed(
-        request,
-        Request {
-            driver,
-            ..request.clone()
-        },
-    )
+    vec![Request {
+        driver,
+        ..request.clone()
+    }]
 }
 
 fn fewer_toolkits(_: &KnownHost, request: &Request) -> Vec<Request> {
@@ -532,32 +462,25 @@ fn fewer_toolkits(_: &KnownHost, request: &Request) -> Vec<Request> {
 }
 
 fn whole_toolkit(_: &KnownHost, request: &Request) -> Vec<Request> {
-    changed(
-        request,
-        Request {
-            components: Vec::new(),
-            ..request.clone()
-        },
-    )
+    vec![Request {
+        components: Vec::new(),
+        ..request.clone()
+    }]
 }
 
 fn no_add_ons(_: &KnownHost, request: &Request) -> Vec<Request> {
-    changed(
-        request,
-        Request {
-            add_ons: BTreeMap::new(),
-            ..request.clone()
-        },
-    )
+    vec![Request {
+        add_ons: BTreeMap::new(),
+        ..request.clone()
+    }]
 }
 
 fn no_companions(_: &KnownHost, request: &Request) -> Vec<Request> {
-    let smaller = Request {
+    vec![Request {
         companions: BTreeSet::new(),
         imex_peers: Vec::new(),
         ..request.clone()
-    };
-    changed(request, smaller)
+    }]
 }
 
 /// The driver alone, with the frameworks whose wheels bring CUDA.
@@ -566,10 +489,7 @@ fn no_toolkit(host: &KnownHost, request: &Request) -> Vec<Request> {
     if !has_toolkit || !are_wheels(host, request, false) && !request.frameworks.is_empty() {
         return Vec::new();
     }
-    vec![Request {
-        frameworks: request.frameworks.clone(),
-        ..request.driver_alone()
-    }]
+    vec![request.without_toolkit()]
 }
 
 /// Each of several frameworks alone.
@@ -587,13 +507,10 @@ fn one_framework(_: &KnownHost, request: &Request) -> Vec<Request> {
 }
 
 fn no_frameworks(_: &KnownHost, request: &Request) -> Vec<Request> {
-    changed(
-        request,
-        Request {
-            frameworks: Vec::new(),
-            ..request.clone()
-        },
-    )
+    vec![Request {
+        frameworks: Vec::new(),
+        ..request.clone()
+    }]
 }
 
 /// The other releases of the requested framework, newest first.
@@ -610,7 +527,6 @@ fn other_frameworks(host: &KnownHost, request: &Request) -> Vec<Request> {
             frameworks: vec![format!("{name}=={}", release.version)],
             ..request.clone()
         })
-        .filter(|smaller| smaller != request)
         .collect()
 }
 
@@ -728,13 +644,20 @@ impl Request {
     /// The same driver without a toolkit and without frameworks.
     pub(crate) fn driver_alone(&self) -> Self {
         Self {
+            frameworks: Vec::new(),
+            ..self.without_toolkit()
+        }
+    }
+
+    /// The same driver and frameworks without a toolkit.
+    fn without_toolkit(&self) -> Self {
+        Self {
             cuda: Want::Nothing,
             additional_toolkits: Vec::new(),
             cudnn: Want::Nothing,
             add_ons: BTreeMap::new(),
             components: Vec::new(),
             toolkit_method: ToolkitMethod::Auto,
-            frameworks: Vec::new(),
             with_toolkit: false,
             ..self.clone()
         }

@@ -13,7 +13,7 @@ use gpusetup_database::compat::{
 };
 use gpusetup_database::version::{CudaVersion, Want, dotted};
 use gpusetup_host::{Facts, Toolkit as InstalledToolkit};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// The input of the search for toolkit and add-ons, computed once.
@@ -108,12 +108,6 @@ impl<'a, 'f> SearchContext<'a, 'f> {
             && self.request.toolkit_method != ToolkitMethod::Components
     }
 
-    /// The directory that a toolkit is in, or will be.
-    pub(crate) fn directory(&self, toolkit: &Toolkit) -> PathBuf {
-        let directory = toolkit.release.version.directory();
-        self.request.prefix.join(directory)
-    }
-
     /// The installed toolkit of this release in the prefix.
     pub(crate) fn installed(&self, release: CudaVersion) -> Option<&'f InstalledToolkit> {
         self.installed.iter().copied().find(|t| {
@@ -196,6 +190,11 @@ impl Toolkit<'_> {
     /// Its version, as far as it is known.
     pub fn version(&self) -> CudaVersion {
         self.installed.unwrap_or(self.release.version)
+    }
+
+    /// Its directory below the prefix.
+    pub(crate) fn directory(&self, prefix: &Path) -> PathBuf {
+        prefix.join(self.release.version.directory())
     }
 }
 

@@ -284,9 +284,9 @@ pub(crate) fn candidates<'a>(
     let mut over = Vec::new();
     // A branch past its end of life is chosen only if no other fits, or if it is named.
     let asked = matches!(request.driver, Want::Meeting(_));
-    if !asked && fit.iter().any(|c| !is_over(c, &request.today)) {
+    if !asked && fit.iter().any(|c| !c.branch.is_over(&request.today)) {
         fit.retain(|c| {
-            let is_over = !c.is_kept() && is_over(c, &request.today);
+            let is_over = !c.is_kept() && c.branch.is_over(&request.today);
             if is_over {
                 over.push((c.version, Refusal::BranchOver(c.branch.branch)));
             }
@@ -336,10 +336,7 @@ fn prefer_fixed(
 /// Whether no bulletin names fixes that a driver lacks, and NVIDIA still publishes them for its
 /// branch.
 fn has_fixes(database: &Database, candidate: &Candidate, request: &Request) -> bool {
-    let version = candidate.version;
-    database.vulnerabilities_of(version).next().is_none()
-        && database.bulletin_without(version).is_none()
-        && !is_over(candidate, &request.today)
+    database.has_fixes(candidate.version) && !candidate.branch.is_over(&request.today)
 }
 
 /// What of a host decides between drivers that fit.
@@ -916,12 +913,6 @@ fn flavour(
 fn first_without(gpus: &[(usize, &TargetGpu)], flavour: ModuleFlavour) -> Option<usize> {
     let card = gpus.iter().find(|(_, c)| !c.modules.contains(&flavour));
     card.map(|(n, _)| *n)
-}
-
-/// Whether NVIDIA no longer supports its branch: by the published end of life, otherwise after a
-/// year without a release.
-pub fn is_over(candidate: &Candidate, today: &str) -> bool {
-    candidate.branch.is_over(today)
 }
 
 /// Which of the ways to install a branch is preferred: packages come before the runfile, because

@@ -771,7 +771,17 @@ impl Explainer<'_, '_> {
     }
 
     fn new_compiler(&self, most: u16, have: u16) -> Explained {
-        let sentence = gpusetup_causes::newest_gcc(most, have);
+        let limit = format!("supports gcc up to {most}");
+        self.unfit_compiler(have, gpusetup_causes::newest_gcc(most, have), &limit)
+    }
+
+    fn old_compiler(&self, least: u16, have: u16) -> Explained {
+        let limit = format!("needs gcc {least} or newer");
+        let sentence = format!("its nvcc {limit}; the system's gcc is {have}");
+        self.unfit_compiler(have, sentence, &limit)
+    }
+
+    fn unfit_compiler(&self, have: u16, sentence: String, limit: &str) -> Explained {
         self.refused(RuleId::CudaHostCompiler, sentence, |_| {
             let text = format!(
                 "the system's gcc is {have}; no suitable gcc is installed or known to be packaged for it"
@@ -779,7 +789,7 @@ impl Explainer<'_, '_> {
             let named = self.of.named();
             vec![
                 fact(text, HOST),
-                self.own_fact(format!("nvcc of {named} supports gcc up to {most}")),
+                self.own_fact(format!("nvcc of {named} {limit}")),
             ]
         })
     }
@@ -787,20 +797,6 @@ impl Explainer<'_, '_> {
 
 /// A toolkit or an add-on, and its files.
 impl Explainer<'_, '_> {
-    fn old_compiler(&self, least: u16, have: u16) -> Explained {
-        let sentence = text!("its nvcc needs gcc {least} or newer; the system's gcc is {have}");
-        self.refused(RuleId::CudaHostCompiler, sentence, |_| {
-            let text = format!(
-                "the system's gcc is {have}; no suitable gcc is installed or known to be packaged for it"
-            );
-            let named = self.of.named();
-            vec![
-                fact(text, HOST),
-                self.own_fact(format!("nvcc of {named} needs gcc {least} or newer")),
-            ]
-        })
-    }
-
     fn no_runfile(&self) -> Explained {
         self.own(
             RuleId::CudaPublished,

@@ -2,7 +2,7 @@
 //! and combinations of builds that work together.
 
 use super::cuda::serves;
-use super::python::{brings_libraries, needs_hosts_libraries};
+use super::python::libraries_of;
 use super::{Conflict, Hint, PythonPackage, Request, TargetGpu};
 use gpusetup_database::compat::{
     Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, build_label,
@@ -719,7 +719,7 @@ fn combined(
     let is_toolkit_asked = request.asks_for_toolkit();
     let (mut uses, mut brought, mut all_bring) = (Choice::new(), Vec::new(), true);
     for (wanted, build) in all_wanted.iter().zip(choice.iter().copied()) {
-        let brings = brings_libraries(wanted.framework, wanted.release, build, arch);
+        let brings = libraries_of(wanted.framework, wanted.release, build, arch).are_packaged();
         all_bring &= brings;
         match build.needs {
             _ if build.torch_from.is_some() => {}
@@ -744,7 +744,7 @@ fn combined(
     let highest = gpus.iter().filter_map(|card| card.capability).max();
     let is_without = !cuda.is_wanted() && facts.toolkits.is_empty();
     let lacking = all_wanted.iter().zip(choice).filter(|(wanted, build)| {
-        is_without && needs_hosts_libraries(wanted.framework, wanted.release, build, arch)
+        is_without && libraries_of(wanted.framework, wanted.release, build, arch).are_hosts()
     });
     let lacking = lacking.map(|(wanted, build)| {
         format!(

@@ -60,6 +60,18 @@ pub(crate) enum Libraries {
     Unknown,
 }
 
+impl Libraries {
+    /// Whether Python packages bring all of CUDA and cuDNN.
+    pub(crate) fn are_packaged(self) -> bool {
+        matches!(self, Self::Packages | Self::Torch)
+    }
+
+    /// Whether CUDA or cuDNN is left to the host.
+    pub(crate) fn are_hosts(self) -> bool {
+        matches!(self, Self::Host | Self::Cuda)
+    }
+}
+
 /// A command that installs a build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(
@@ -190,7 +202,7 @@ impl PythonPackage {
 
     /// Whether a driver is all that the host needs.
     pub fn needs_only_driver(&self) -> bool {
-        matches!(self.libraries, Libraries::Packages | Libraries::Torch)
+        self.libraries.are_packaged()
     }
 
     /// Whether a driver is enough, in a sentence.
@@ -235,32 +247,15 @@ impl Extensions {
     }
 }
 
-/// Whether the packages of a build bring all of CUDA and cuDNN that it uses.
-pub(crate) fn brings_libraries(
+/// Where a build's libraries come from on a machine architecture.
+pub(crate) fn libraries_of(
     framework: &Framework,
     release: &FrameworkRelease,
     build: &FrameworkBuild,
     architecture: &str,
-) -> bool {
+) -> Libraries {
     let install = framework.python_install(release, build, architecture);
-    matches!(
-        libraries(build, install.as_ref()),
-        Libraries::Packages | Libraries::Torch
-    )
-}
-
-/// Whether the packages of a build leave CUDA or cuDNN to the host.
-pub(crate) fn needs_hosts_libraries(
-    framework: &Framework,
-    release: &FrameworkRelease,
-    build: &FrameworkBuild,
-    architecture: &str,
-) -> bool {
-    let install = framework.python_install(release, build, architecture);
-    matches!(
-        libraries(build, install.as_ref()),
-        Libraries::Host | Libraries::Cuda
-    )
+    libraries(build, install.as_ref())
 }
 
 fn libraries(build: &FrameworkBuild, install: Option<&PythonInstall>) -> Libraries {

@@ -3,7 +3,7 @@
 use super::add_on::ChosenAddOn;
 use super::component::Part;
 use super::cuda::{Toolkit, is_native};
-use super::driver::{Candidate, Install, is_over};
+use super::driver::{Candidate, Install};
 use super::refusal::{Explanation, Refusal, Unpackaged, installer_library};
 use super::wanted::is_installed;
 use super::{Method, Reason, Request, TargetGpu, ToolkitMethod};
@@ -121,7 +121,7 @@ fn add_on_reason(
         return format!("{version} was requested; {suits}");
     }
     let mut installed = facts.files_of(id);
-    let directory = request.prefix.join(toolkit.release.version.directory());
+    let directory = toolkit.directory(&request.prefix);
     if request.keeps(wanted)
         && installed.any(|found| is_installed(found, chosen.artifact, &directory))
     {
@@ -305,7 +305,7 @@ fn driver_reason(context: &Explanation, d: &Candidate) -> (RuleId, String) {
             format!("{} was requested", request.driver),
         );
     }
-    if is_over(d, &request.today) {
+    if d.branch.is_over(&request.today) {
         return (
             RuleId::DriverBranchLife,
             format!("branch {branch} is past its end of life, but no newer one fits"),
@@ -349,11 +349,8 @@ fn announced_branch(database: &Database, chosen: &Candidate) -> Option<u16> {
         .driver_branches
         .iter()
         .find(|branch| branch.kind == chosen.branch.kind)?;
-    let is_known = database
-        .drivers
-        .iter()
-        .any(|release| release.version.branch == newest.branch);
-    (newest.branch > chosen.branch.branch && !is_known).then_some(newest.branch)
+    (newest.branch > chosen.branch.branch && !database.has_drivers_of(newest.branch))
+        .then_some(newest.branch)
 }
 
 fn modules_reason(gpus: &[Rc<TargetGpu>], request: &Request, d: &Candidate) -> (RuleId, String) {

@@ -196,7 +196,7 @@ pub(crate) fn attempt<'a>(
         return for_newest_releases(host, served, request, gpus, detail);
     }
     match search(host, served, request, gpus, detail) {
-        Err(conflict) if request.driver.is_wanted() && !request.asks_for_toolkit() => {
+        Err(conflict) if request.may_lack_toolkit() => {
             without_toolkit(host, served, request, gpus, detail, conflict)
         }
         found => found,
@@ -214,11 +214,11 @@ fn without_toolkit<'a>(
 ) -> Result<Resolution<'a>, Conflict> {
     let alone = request.driver_alone();
     match search(host, served, &alone, gpus, detail) {
-        Ok(found) if request.cuda.is_wanted() => Ok(Resolution {
+        Ok(found) => Ok(Resolution {
             without_toolkit: Some(conflict),
             ..found
         }),
-        _ => Err(conflict),
+        Err(_) => Err(conflict),
     }
 }
 
@@ -302,10 +302,9 @@ fn for_frameworks<'a>(
             }
             Err(conflict) => {
                 // A driver is refused whatever the builds need.
-                let is_about_builds = !conflict.rule.to_string().starts_with("driver");
-                let sentence = match is_about_builds {
-                    true => format!("{}, but {}", combination.reason, conflict.sentence),
-                    false => conflict.sentence,
+                let sentence = match conflict.rule.is_about_driver() {
+                    true => conflict.sentence,
+                    false => format!("{}, but {}", combination.reason, conflict.sentence),
                 };
                 first.get_or_insert(Conflict {
                     sentence,

@@ -45,6 +45,11 @@ impl Request {
             || !self.components.is_empty()
     }
 
+    /// Whether a plan without a toolkit is an answer, if none fits.
+    pub(crate) fn may_lack_toolkit(&self) -> bool {
+        self.driver.is_wanted() && self.cuda.is_wanted() && !self.asks_for_toolkit()
+    }
+
     /// Whether the add-on was requested by name, so that a selection without it is no answer.
     pub(crate) fn requires(&self, id: AddOnId) -> bool {
         if id == AddOnId::CUDNN {
@@ -92,11 +97,7 @@ impl<'a> WantedAddOn<'a> {
 /// Whether programs that use a toolkit find this release among the installed files: those of
 /// packages are in the system's directories, whichever toolkit programs use.
 pub(crate) fn is_installed(found: &AddOnFiles, artifact: &AddOnArtifact, toolkit: &Path) -> bool {
-    let line = artifact
-        .cuda_line
-        .split('.')
-        .next()
-        .and_then(|major| major.parse::<u16>().ok());
+    let line = artifact.cuda_major();
     let is_of_line = found.cuda_major.is_none() || line.is_none() || found.cuda_major == line;
     let is_here = found.directory.starts_with(toolkit) || found.origin == Origin::Dpkg;
     let is_release = found

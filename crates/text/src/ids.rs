@@ -459,6 +459,17 @@ pub enum Rule {
     CudaHas(AddOnId),
 }
 
+impl Rule {
+    /// Whether it is about the driver: `driver-knows-gpu`.
+    pub fn is_about_driver(&self) -> bool {
+        match self {
+            Self::Of(id) => id.as_str().starts_with("driver-"),
+            Self::DriverHas(_) => true,
+            Self::AddOn(..) | Self::CudaHas(_) => false,
+        }
+    }
+}
+
 /// The prefix of [`Rule::DriverHas`], before the companion's name.
 const DRIVER_HAS: &str = "driver-has-";
 

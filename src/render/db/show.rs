@@ -349,13 +349,9 @@ pub(crate) fn branch(database: &Database, branch: &DriverBranch) -> Article {
         article = article.with("packaged", packaged);
     }
     // Of a branch that is only announced there is nothing to plan.
-    let is_released = database
-        .drivers
-        .iter()
-        .any(|release| release.version.branch == number);
     article
         .run
-        .extend(is_released.then(|| format!("gpusetup plan --driver {number}")));
+        .extend((!releases.is_empty()).then(|| format!("gpusetup plan --driver {number}")));
     article
         .run
         .push(format!("gpusetup db list gpus --driver {number}"));

@@ -271,6 +271,13 @@ pub struct AddOnArtifact {
     pub artifact: Artifact,
 }
 
+impl AddOnArtifact {
+    /// The CUDA major version that it is built for, if its line names one.
+    pub fn cuda_major(&self) -> Option<u16> {
+        self.cuda_line.split('.').next()?.parse().ok()
+    }
+}
+
 impl Database {
     /// The add-on with this name or usual name.
     pub fn add_on_named(&self, name: &str) -> Option<&AddOn> {

@@ -106,6 +106,11 @@ impl Database {
         .then_some(newest)
     }
 
+    /// Whether no bulletin names fixes that a driver lacks.
+    pub fn has_fixes(&self, driver: DriverVersion) -> bool {
+        self.vulnerabilities_of(driver).next().is_none() && self.bulletin_without(driver).is_none()
+    }
+
     /// The bulletins whose fixes a toolkit lacks, newest first, each with the first release that
     /// has them.
     pub fn vulnerabilities_of_toolkit(

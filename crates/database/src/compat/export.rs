@@ -262,7 +262,7 @@ impl Database {
         archives
             .map(|a| ExportedArchive {
                 version: a.version,
-                cuda_major: a.cuda_line.split('.').next().and_then(|n| n.parse().ok()),
+                cuda_major: a.cuda_major(),
                 cuda_line: &a.cuda_line,
                 artifact: &a.artifact,
             })

@@ -189,7 +189,15 @@ impl Database {
             .iter()
             .find(|release| release.version.series() == cuda.series())
     }
+
+    /// Whether a release of a driver branch is known: one may be announced only.
+    pub fn has_drivers_of(&self, branch: u16) -> bool {
+        self.drivers
+            .iter()
+            .any(|release| release.version.branch == branch)
+    }
 }
+
 fn year_and_day(date: &str) -> Option<(u16, &str)> {
     let (year, day) = date.split_at_checked(4)?;
     Some((year.parse().ok()?, day))

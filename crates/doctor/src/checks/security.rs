@@ -90,11 +90,10 @@ fn maintained<'a>(case: &Case<'a>, today: &str) -> Option<&'a DriverBranch> {
     let cards: Vec<_> = case.cards.iter().flatten().collect();
     let branches = case.database.driver_branches.iter().filter(|branch| {
         let number = branch.branch;
-        let mut drivers = case.database.drivers.iter();
         matches!(branch.kind, BranchKind::LongTerm | BranchKind::Production)
             && !branch.is_over(today)
             && cards.iter().all(|card| card.is_served_by(number))
-            && drivers.any(|release| release.version.branch == number)
+            && case.database.has_drivers_of(number)
     });
     branches.max_by_key(|branch| branch.end_of_life.as_deref())
 }
