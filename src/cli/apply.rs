@@ -188,7 +188,15 @@ fn go_on_with(
         true => plan,
         false => plan.fetched_from(&config.sources.mirrors, database),
     };
-    perform(&plan, &options.run, config, system, account, &mut teller)
+    perform(
+        database,
+        &plan,
+        &options.run,
+        config,
+        system,
+        account,
+        &mut teller,
+    )
 }
 
 /// The options that request the same on this host.
@@ -276,7 +284,15 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
         return Ok(RunEnd::Untouched);
     }
     may_begin(options, &config, &plan)?;
-    let ended = begin(&plan, &options.run, config, system, account, &mut teller)?;
+    let ended = begin(
+        database,
+        &plan,
+        &options.run,
+        config,
+        system,
+        account,
+        &mut teller,
+    )?;
     if matches!(ended, RunEnd::With(Ending::Done))
         && has_live_driver(options, &plan)
         && let Ok((facts, _)) = look(&options.host, database)

@@ -298,6 +298,7 @@ impl With<'_> {
             }
             account.plan(&plan);
             let ended = begin(
+                self.database,
                 &plan,
                 &options.run,
                 options.run.config(Default::default()),

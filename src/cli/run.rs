@@ -7,9 +7,10 @@ use super::{Problem, say};
 use crate::apply::result::{self, Ending, RunResult};
 use crate::apply::{self, Account, Failure, Lock, News, RollbackScope, RunConfig, boot};
 use crate::causes;
+use crate::compat::Database;
 use crate::exit::Exit;
 use crate::paths::RESULT;
-use crate::plan::Plan;
+use crate::plan::{Plan, waiting_for};
 use crate::private;
 use crate::render;
 use crate::render::progress::ProgressPrinter;
@@ -229,6 +230,7 @@ pub(crate) fn tell_warnings(plan: &Plan) {
 /// Applies a plan for the first time. A failed run is not repeated at every boot; a run that a
 /// shutdown interrupted is resumed.
 pub(crate) fn begin(
+    database: &Database,
     plan: &Plan,
     options: &RunOptions,
     config: RunConfig,
@@ -243,7 +245,7 @@ pub(crate) fn begin(
         tell_warnings(plan);
     }
     let waits = boot::goes_on_after(system);
-    let ended = perform(plan, options, config, system, account, teller);
+    let ended = perform(database, plan, options, config, system, account, teller);
     // A refusal does not keep an earlier apply from being resumed.
     let is_over = account.has_changes() || !waits;
     if is_over
@@ -264,6 +266,7 @@ pub(crate) fn forget(system: &System) -> Result<(), Problem> {
 
 /// Applies a plan or resumes it, and arranges the reboot that it may need.
 pub(crate) fn perform(
+    database: &Database,
     plan: &Plan,
     options: &RunOptions,
     config: RunConfig,
@@ -277,7 +280,9 @@ pub(crate) fn perform(
     // From the beginning on: the power may be cut at any time, and cloud-init runs its scripts
     // once.
     if options.reboot != RebootOption::Never {
-        boot::go_on_after(system, options.reboot.as_str(), &config.sources).map_err(failed)?;
+        let waiting = waiting_for(database, plan);
+        boot::go_on_after(system, options.reboot.as_str(), &config.sources, &waiting)
+            .map_err(failed)?;
     }
     teller.expect(plan);
     let outcome = apply::apply(system, plan, config, &mut |news| {

@@ -99,6 +99,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
         }
         account.plan(&plan);
         let ended = begin(
+            options.host.database()?,
             &plan,
             &options.run,
             options.run.config(Default::default()),

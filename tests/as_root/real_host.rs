@@ -857,7 +857,8 @@ fn refusals_leave_no_trace() {
 fn the_unit_for_the_next_boot_is_one_that_systemd_takes() {
     let host = Host::new("unit");
     let on = ::gpusetup::system::System::at(host.root());
-    ::gpusetup::apply::boot::go_on_after(&on, "if-needed", &Default::default()).expect("written");
+    ::gpusetup::apply::boot::go_on_after(&on, "if-needed", &Default::default(), &[])
+        .expect("written");
     assert_eq!(
         host.ask("systemctl is-enabled gpusetup-resume.service"),
         "enabled"

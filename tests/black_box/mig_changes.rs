@@ -184,8 +184,9 @@ fn every_boot_restores_the_layouts_and_is_nothing_to_undo() {
     for line in [
         "ExecStart=/usr/bin/gpusetup mig restore",
         "After=gpusetup-resume.service nvidia-persistenced.service nvidia-fabricmanager.service",
-        "Before=nvsm.service nvidia-dcgm.service dcgm.service dcgm-exporter.service kubelet.service containerd.service \
-         docker.service nvidia-cdi-refresh.service",
+        "Before=nvsm.service nvidia-dcgm.service dcgm.service dcgm-exporter.service kubelet.service slurmd.service \
+         nvidia-cdi-refresh.service docker.service containerd.service crio.service k3s.service k3s-agent.service \
+         rke2-server.service rke2-agent.service",
     ] {
         assert!(unit.lines().any(|other| other == line), "{line}\n{unit}");
     }

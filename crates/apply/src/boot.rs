@@ -23,8 +23,13 @@ fn environment() -> Vec<(String, String)> {
     all
 }
 
-/// The unit's text. Not after cloud-final, which may wait for it; before whatever wants a GPU.
-fn unit(reboot: &str, sources: &Sources, environment: &[(String, String)]) -> String {
+/// The unit's text. Not after cloud-final, which may wait for it; before what is to wait for it.
+fn unit(
+    reboot: &str,
+    sources: &Sources,
+    waiting: &[String],
+    environment: &[(String, String)],
+) -> String {
     let mut more = String::new();
     if sources.offline {
         more += " --offline";
@@ -42,7 +47,7 @@ fn unit(reboot: &str, sources: &Sources, environment: &[(String, String)]) -> St
          ConditionPathExists=/var/lib/gpusetup/journal\n\
          Wants=network-online.target\n\
          After=network-online.target\n\
-         Before=nvidia-persistenced.service docker.service containerd.service kubelet.service\n\
+         Before={}\n\
          \n\
          [Service]\n\
          Type=oneshot\n\
@@ -52,7 +57,8 @@ fn unit(reboot: &str, sources: &Sources, environment: &[(String, String)]) -> St
          TimeoutStartSec=infinity\n\
          \n\
          [Install]\n\
-         WantedBy=multi-user.target\n"
+         WantedBy=multi-user.target\n",
+        waiting.join(" ")
     )
 }
 
@@ -80,14 +86,19 @@ fn word(text: &str) -> String {
 
 /// Sees to it that gpusetup goes on at the next boot. The plan has the mirrors' addresses; what
 /// logs in there stands in no unit, which anybody may read: it is in the config file, or it is not
-/// known then.
-pub fn go_on_after(on: &System, reboot: &str, sources: &Sources) -> io::Result<()> {
+/// known then. The units in `waiting` start after that.
+pub fn go_on_after(
+    on: &System,
+    reboot: &str,
+    sources: &Sources,
+    waiting: &[String],
+) -> io::Result<()> {
     on.make_directories(STATE, 0o700)?;
     on.copy(&mut own_program()?, PROGRAM, 0o700)?;
     on.make_directories(Path::new(WANTED).parent().unwrap_or(Path::new("/")), 0o755)?;
     on.write(
         UNIT,
-        unit(reboot, sources, &environment()).as_bytes(),
+        unit(reboot, sources, waiting, &environment()).as_bytes(),
         0o644,
     )?;
     on.link(WANTED, Path::new(UNIT))
@@ -147,7 +158,7 @@ mod tests {
             "https_proxy".to_owned(),
             "http://proxy.lan:3128/100%".to_owned(),
         )];
-        let text = unit("never", &Sources::default(), &environment);
+        let text = unit("never", &Sources::default(), &[], &environment);
         assert!(
             text.contains("\nEnvironment=\"https_proxy=http://proxy.lan:3128/100%%\"\n"),
             "{text}"
@@ -155,6 +166,7 @@ mod tests {
         let forged = unit(
             "never",
             &Sources::default(),
+            &[],
             &[("no_proxy".to_owned(), "a\nExecStartPre=/bin/x".to_owned())],
         );
         assert!(
@@ -173,12 +185,17 @@ mod tests {
         let on = System::at(dir.path());
         on.make_directories("/etc/systemd/system", 0o755)
             .expect("made");
-        go_on_after(&on, "if-needed", &Sources::default()).expect("written");
+        let waiting = ["docker.service", "k3s.service"].map(str::to_owned);
+        go_on_after(&on, "if-needed", &Sources::default(), &waiting).expect("written");
         let text = on.read_text(UNIT).expect("readable").expect("there");
         assert!(
             text.contains(
                 "ExecStart=/var/lib/gpusetup/gpusetup resume --unattended --reboot=if-needed\n"
             ),
+            "{text}"
+        );
+        assert!(
+            text.contains("\nBefore=docker.service k3s.service\n"),
             "{text}"
         );
         assert_eq!(on.link_target(WANTED).as_deref(), Some(Path::new(UNIT)));
@@ -188,7 +205,7 @@ mod tests {
             ca_cert: Some("/etc/our 100% \"CA\".pem".into()),
             ..Sources::default()
         };
-        go_on_after(&on, "external", &elsewhere).expect("written");
+        go_on_after(&on, "external", &elsewhere, &[]).expect("written");
         let text = on.read_text(UNIT).expect("readable").expect("there");
         let wanted = r#" --reboot=external --offline "--ca-cert=/etc/our 100%% \"CA\".pem""#;
         assert!(text.contains(wanted), "{text}");

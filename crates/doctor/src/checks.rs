@@ -261,7 +261,7 @@ pub const CHECKS: &[Check] = {
             .needs(&[Containers])
             .follows(&[GS603, GS401]),
         Check::new(GS810, Area::Containers, cluster::pods)
-            .reads("kubelet, K3s or RKE2, containerd and CRI-O with their configuration, the runtime classes of the cluster (--ready k8s)")
+            .reads("what runs pods, its configuration, the runtime classes of the cluster (--ready k8s)")
             .needs(&[Cluster, Containers])
             .at_runtime()
             .follows(&[GS803]),

@@ -181,6 +181,11 @@ pub(crate) fn set(on: &System, unit: &str, enabled: bool) -> Result<(), ProgramE
     // In a tree nothing runs that could be started.
     if on.is_live() {
         argv.push("--now");
+        // Gpusetup's own units may be ordered after the one that it goes on in after a reboot, and
+        // whoever waits for them there would wait for ever.
+        if unit.starts_with("gpusetup-") {
+            argv.push("--no-block");
+        }
     }
     argv.push(unit);
     run(on, argv)

@@ -264,7 +264,7 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     ]);
     // A reset for a change of MIG mode takes settings away.
     steps.extend(mig_step::partition_gpus(context, database));
-    steps.push(gpu_settings::gpu_settings(context));
+    steps.push(gpu_settings::gpu_settings(context, database));
     steps.extend(settings_reboot.map(|why| reboot(&why)));
     steps.retain(|step| step.state != State::Skipped || step.id.kind().is_news(context.request));
     let converged = steps.iter().all(|s| s.state != State::Needed);

@@ -2,7 +2,9 @@
 //! driver forgets most of them. The unit runs only `nvidia-smi`, so it works without gpusetup.
 
 use super::context::{StepContext, exists, skipped, step};
+use super::gpu_services::starting_afterwards;
 use super::{Act, Step, StepId, Warning};
+use gpusetup_database::compat::Database;
 use gpusetup_host::{Facts, Gpu, MachineKind, STATES_KEY};
 use gpusetup_nvidia::{DeviceReadings, DeviceState, StateReading};
 use gpusetup_operation::{Device, Operation, Service, WriteFile};
@@ -20,12 +22,12 @@ const TITLE: &str = "Set the GPUs";
 const DAEMON: &str = "nvidia-persistenced.service";
 
 /// The step that sets the GPUs.
-pub(crate) fn gpu_settings(context: &StepContext) -> Step {
+pub(crate) fn gpu_settings(context: &StepContext, database: &Database) -> Step {
     let states = &context.request.settings.states;
     if let Some(why) = not_here(context) {
         return skipped(StepId::GpuSettings, TITLE, why);
     }
-    let unit = context.file(unit(context.facts, context.request, states));
+    let unit = context.file(unit(database, context.facts, context.request, states));
     let enabled = matches!(
         context.facts.node(Path::new(SETTINGS_WANTED)),
         Some(Node::Link { .. })
@@ -160,7 +162,12 @@ fn included<'a>(
 }
 
 /// The unit that sets the states at each boot.
-fn unit(facts: &Facts, request: &Request, states: &[DeviceState]) -> Operation {
+fn unit(
+    database: &Database,
+    facts: &Facts,
+    request: &Request,
+    states: &[DeviceState],
+) -> Operation {
     // Without a GPU's name the settings follow the GPUs, whatever slot they are moved to.
     let left_out = facts
         .gpus
@@ -191,7 +198,7 @@ fn unit(facts: &Facts, request: &Request, states: &[DeviceState]) -> Operation {
          Description=Settings of the NVIDIA GPUs\n\
          ConditionPathExists=/usr/bin/nvidia-smi\n\
          After={DAEMON} gpusetup-mig.service\n\
-         Before=nvidia-dcgm.service dcgm.service docker.service containerd.service crio.service kubelet.service slurmd.service\n\
+         Before={}\n\
          \n\
          [Service]\n\
          Type=oneshot\n\
@@ -203,6 +210,7 @@ fn unit(facts: &Facts, request: &Request, states: &[DeviceState]) -> Operation {
          \n\
          [X-gpusetup]\n\
          {STATES_KEY}{json}\n",
+        starting_afterwards(database),
         commands.collect::<String>()
     );
     Operation::WriteFile(WriteFile {

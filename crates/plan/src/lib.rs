@@ -17,6 +17,7 @@ mod environment;
 pub mod estimate;
 mod fabric;
 mod fixes;
+mod gpu_services;
 pub mod gpu_settings;
 mod lockfile;
 mod machines;
@@ -50,11 +51,12 @@ mod vgpu_licence;
 mod warnings;
 
 pub use build::plan;
+pub use gpu_services::{units_of, waiting_for};
 pub use lockfile::{LockError, LockFile};
 
 pub use mig::{
     AtBoot as MigAtBoot, GpuPartition, Units as MigUnits, mig_program, of_gpus, partition,
-    partition_of, start as start_unit, units_of,
+    partition_of, start as start_unit,
 };
 pub use needs::Demand;
 pub use other_host::{Begun, OtherHost};

@@ -3,6 +3,7 @@
 //! their previous state.
 
 use super::context::step;
+use super::gpu_services::{starting_afterwards, units_of};
 use super::{Act, Plan, StepId};
 use gpusetup_database::compat::{Database, MigRole};
 use gpusetup_database::version::Want;
@@ -292,14 +293,8 @@ pub(crate) fn restored(database: &Database, at_boot: &AtBoot) -> Vec<Operation> 
 /// The unit that restores layouts: after the services that keep GPUs ready, and before those that
 /// use instances. So it has none to stop.
 fn unit(database: &Database, program: &str) -> String {
-    let (first, then): (Vec<_>, Vec<_>) = database
-        .mig_clients
-        .iter()
-        .partition(|client| client.role.starts_first());
-    let [first, then] = [first, then].map(|clients| {
-        let units: Vec<_> = clients.iter().map(|client| client.unit.as_str()).collect();
-        units.join(" ")
-    });
+    let first = Vec::from_iter(units_of(database, MigRole::starts_first)).join(" ");
+    let then = starting_afterwards(database);
     format!(
         "# Written by gpusetup.\n\
          [Unit]\n\
@@ -331,16 +326,4 @@ pub fn mig_program(operation: &Operation) -> Option<&str> {
     command
         .strip_suffix(RESTORE)
         .filter(|_| file.path == Path::new(MIG_UNIT))
-}
-
-/// The units of the database that have one of these roles.
-pub fn units_of(
-    database: &Database,
-    has_role: impl Fn(MigRole) -> bool,
-) -> impl Iterator<Item = &str> {
-    database
-        .mig_clients
-        .iter()
-        .filter(move |client| has_role(client.role))
-        .map(|client| client.unit.as_str())
 }

@@ -2,7 +2,8 @@
 //! and has every boot restore that.
 
 use super::context::{StepContext, skipped, step};
-use super::mig::{AtBoot, GpuPartition, Units, beside_units, partition_of, restored, units_of};
+use super::gpu_services::units_of;
+use super::mig::{AtBoot, GpuPartition, Units, beside_units, partition_of, restored};
 use super::{Act, Step, StepId};
 use gpusetup_database::compat::{Database, MigRole};
 use gpusetup_host::{Facts, MachineKind};

@@ -88,8 +88,16 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
             }
             account.plan(&plan);
             let config = options.run.config(Default::default());
-            begin(&plan, &options.run, config, system, account, &mut teller)
-                .map_err(|problem| undone(options, system, database, &units, problem, &mut teller))
+            begin(
+                database,
+                &plan,
+                &options.run,
+                config,
+                system,
+                account,
+                &mut teller,
+            )
+            .map_err(|problem| undone(options, system, database, &units, problem, &mut teller))
         },
     );
     if options.json && ended.is_ok() {

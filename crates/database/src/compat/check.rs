@@ -521,6 +521,16 @@ fn engines(database: &Database, c: &mut Checker) {
         if !engine.default_runtimes.is_sorted_by_key(|of| of.since) {
             record.wrong("default_runtimes", "is not in the order of the versions");
         }
+        if database
+            .mig_clients
+            .iter()
+            .any(|client| engine.units.contains(&client.unit))
+        {
+            record.wrong(
+                "units",
+                "are among mig_clients: engines are runtimes anyway",
+            );
+        }
         if engine.restart.is_some() == engine.units.is_empty() {
             record.wrong(
                 "restart",

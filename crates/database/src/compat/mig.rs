@@ -1,6 +1,6 @@
 //! GPU instances (MIG): profiles, where they fit, and the services in the way.
 
-use super::{PciDevice, SourceId};
+use super::{Database, PciDevice, SourceId};
 use serde::{Deserialize, Serialize};
 
 /// A MIG profile: a kind of GPU instance.
@@ -53,6 +53,17 @@ pub struct MigClient {
     /// What it has to do with instances.
     pub role: MigRole,
     pub(crate) sources: Vec<SourceId>,
+}
+
+impl Database {
+    /// The services that use GPUs or their instances, and the container engines.
+    pub fn gpu_services(&self) -> impl Iterator<Item = (&str, MigRole)> {
+        let named = self.mig_clients.iter();
+        let engines = self.engines.iter().flat_map(|engine| &engine.units);
+        named
+            .map(|client| (client.unit.as_str(), client.role))
+            .chain(engines.map(|unit| (unit.as_str(), MigRole::Runtime)))
+    }
 }
 
 /// What a service has to do with the instances of GPUs.

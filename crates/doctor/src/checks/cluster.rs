@@ -66,10 +66,22 @@ fn installing(case: &Case, package: fn(&ByHand) -> Option<&str>) -> Option<Strin
     Some(gpusetup_causes::install(manager, package))
 }
 
+/// The titles of the engines that run pods: those that bring a kubelet, or those that one needs.
+fn engines<'a>(case: &Case<'a>, bring_kubelet: bool) -> Vec<&'a str> {
+    let all = case.database.engines.iter();
+    all.filter(|engine| {
+        let form = form_of(engine);
+        form.runs_pods && form.finds_runtimes == bring_kubelet
+    })
+    .map(|engine| engine.title.as_str())
+    .collect()
+}
+
 fn no_checked_runtime(case: &Case, of: &Kubernetes) -> Option<Verdict> {
     if of.agent.is_none() {
-        let verdict =
-            Verdict::fail("no kubelet, K3s or RKE2 is installed: this host is no node yet");
+        let bring_one = engines(case, true).join(" or ");
+        let cause = format!("no kubelet, {bring_one} is installed: this host is no node yet");
+        let verdict = Verdict::fail(cause);
         const HOW: &str = "install Kubernetes and join the cluster: \
                            https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/install-kubeadm/";
         return Some(verdict.advise(HOW, [""; 0]));
@@ -80,7 +92,8 @@ fn no_checked_runtime(case: &Case, of: &Kubernetes) -> Option<Verdict> {
         )));
     }
     if of.runtimes.is_empty() {
-        let verdict = Verdict::fail("neither containerd nor CRI-O is installed: no pod can run");
+        let runtimes = engines(case, false).join(" nor ");
+        let verdict = Verdict::fail(format!("neither {runtimes} is installed: no pod can run"));
         let install = installing(case, |by_hand| by_hand.containerd);
         return Some(verdict.advise("install a container runtime", install));
     }
