@@ -1,12 +1,12 @@
 //! How frameworks are installed with Python's package managers, for a plan and for `explain`.
 
 use super::Paint;
-use crate::compat::{Database, Framework, FrameworkRelease, PackageManager};
+use crate::compat::{Database, Framework, FrameworkRelease, PackageManager, PythonRange};
 use crate::packages;
 use crate::plan::Plan;
 use crate::resolve::{PythonCommand, PythonPackage, Request, TargetGpu};
 use crate::text::wrapped;
-use crate::version::Want;
+use crate::version::{AddOnVersion, Want};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -23,16 +23,26 @@ pub(crate) fn of_plan(
 ) -> String {
     let mut out = String::new();
     let known = plan.python.iter().filter(|package| package.is_known());
+    let other = other_python(plan);
     for (at, package) in known.enumerate() {
         out += &wrapped(
             "  ",
             &format!("{} {}.", package.framework, package.needs()),
             width,
         );
-        let shown = if verbose { package.commands.len() } else { 1 };
-        for command in package.commands.iter().take(shown) {
+        let mut commands: Vec<_> = package.commands.iter().collect();
+        if let Some((system, wanted)) = other {
+            if at == 0 {
+                out += &wrapped("  ", &only_for(plan, system, wanted), width);
+            }
+            // Only uv brings a Python of its own.
+            commands.retain(|command| command.tool != "pip");
+        }
+        let shown = if verbose { commands.len() } else { 1 };
+        for command in commands.into_iter().take(shown) {
             // A command is not broken into lines: it is to be copied.
-            for line in in_environment(command, at == 0, plan.host.os.package_manager) {
+            let python = other.and_then(|(_, wanted)| wanted.newest());
+            for line in in_environment(command, at == 0, python, plan.host.os.package_manager) {
                 out += &format!("    {}\n", paint.bold(&line));
             }
         }
@@ -75,6 +85,33 @@ pub(crate) fn of_plan(
     out
 }
 
+/// The system's Python and the one that wheels of all packages are for, if these are not for it.
+fn other_python(plan: &Plan) -> Option<(AddOnVersion, PythonRange)> {
+    let system = plan.host.python?;
+    let wanted = plan.python.iter().filter_map(|package| package.python);
+    let wanted = wanted.reduce(PythonRange::with)?;
+    (!wanted.has(system)).then_some((system, wanted))
+}
+
+/// Says that the system's Python is another one.
+fn only_for(plan: &Plan, system: AddOnVersion, wanted: PythonRange) -> String {
+    let one = plan.python.len() == 1;
+    let whose = if one {
+        "Its wheels"
+    } else {
+        "Wheels of all of these"
+    };
+    match wanted.newest() {
+        Some(_) => format!(
+            "{whose} are for Python {wanted}, and python3 is {system} here: uv brings one that fits."
+        ),
+        None => format!(
+            "No Python has wheels of all of these: one needs {} or newer, another one {wanted}.",
+            wanted.min
+        ),
+    }
+}
+
 /// The command that adds the toolkit.
 fn adding_toolkit(with_toolkit: &Request, host: &str, paint: Paint, width: usize) -> String {
     let mut out = wrapped(
@@ -99,6 +136,7 @@ fn planning(host: &str, request: &Request) -> String {
 fn in_environment(
     command: &PythonCommand,
     is_first: bool,
+    python: Option<AddOnVersion>,
     manager: Option<PackageManager>,
 ) -> Vec<String> {
     let line = &command.command;
@@ -112,7 +150,10 @@ fn in_environment(
             module.into_iter().chain([install]).collect()
         }
         ("pip", false) => vec![format!("venv/bin/{line}")],
-        ("uv", true) => vec![format!("uv venv && {line}")],
+        ("uv", true) => {
+            let python = python.map(|version| format!(" --python {version}"));
+            vec![format!("uv venv{} && {line}", python.unwrap_or_default())]
+        }
         _ => vec![line.clone()],
     }
 }

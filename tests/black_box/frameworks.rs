@@ -612,13 +612,9 @@ fn what_is_suggested_instead_works_and_its_doubts_are_told() {
         host.typed_in_it(ran.refusal(4))
     });
     insta::assert_snapshot!(refused.concat(), @"
-    error: vllm==0.6.3 is built with CUDA 12.1 and cuDNN 9.1.0, but CUDA 12.1.1 does not fit: it targets 9.0 at most; NVIDIA GeForce RTX 5090 has compute capability 12.0
-    because: NVIDIA GeForce RTX 5090 has compute capability 12.0 (supported-gpus.json of driver 615.71.09; Table of GPUs in the README of NVIDIA's open kernel modules 595.45.04; 3 more)
-    because: CUDA 12.1.1 targets 9.0 at most (The cuda-toolkit action; NVIDIA's download page for CUDA; 13 more)
+    error: no build of vLLM 0.6.3 supports NVIDIA GeForce RTX 5090 (compute capability 12.0). Supported: 7.0 to 9.0 (CUDA 12.1), 7.0 to 9.0 (CUDA 11.8)
     try: gpusetup plan --gpu 'rtx 5090' --for vllm==0.33  # fits: driver 595.99.02 (open modules)
-    error: vllm==0.6.3 is built with CUDA 12.1 and cuDNN 9.1.0, but CUDA 12.1.1 does not fit: it targets 9.0 at most; NVIDIA GeForce RTX 5090 has compute capability 12.0
-    because: NVIDIA GeForce RTX 5090 has compute capability 12.0 (supported-gpus.json of driver 615.71.09; Table of GPUs in the README of NVIDIA's open kernel modules 595.45.04; 3 more)
-    because: CUDA 12.1.1 targets 9.0 at most (The cuda-toolkit action; NVIDIA's download page for CUDA; 13 more)
+    error: no build of vLLM 0.6.3 supports NVIDIA GeForce RTX 5090 (compute capability 12.0). Supported: 7.0 to 9.0 (CUDA 12.1), 7.0 to 9.0 (CUDA 11.8)
     try: gpusetup plan --gpu 'rtx 5090' --for vllm==0.33  # fits: driver 595.99.02 (open modules)
     ");
     // What is suggested may be slow, or not build: that is told with it.
@@ -751,8 +747,9 @@ fn plans_name_the_command_that_installs_a_framework_and_whether_a_driver_is_enou
     insta::assert_snapshot!(python(&host, &ran), @"
     tensorflow==2.13 does not bring CUDA: the host needs driver 450.80.02 or
     newer, CUDA 11.8 and cuDNN 8.6.
-      sudo apt-get install python3-venv
-      python3 -m venv venv && venv/bin/pip install 'tensorflow==2.13.*'
+    Its wheels are for Python 3.8 to 3.11, and python3 is 3.12 here: uv brings one
+    that fits.
+      uv venv --python 3.11 && uv pip install 'tensorflow==2.13.*'
     ");
     assert!(!ran.out.contains("--profile driver"), "{}", ran.out);
     // Nothing of it where no framework was asked for.
@@ -974,5 +971,70 @@ fn a_toolkit_is_offered_where_one_fits_and_missed_where_one_is_needed() {
     debian-12 t4 --for torch==2.9 --profile container-host: nothing
     debian-12 rtx 5090 --for tensorflow==2.21: gpusetup plan --os debian-12 --gpu 'rtx 5090' --for tensorflow==2.21 --profile compute
     debian-12 a100 --for tensorflow==2.13 --profile driver: ! GS713: tensorflow==2.13 does not bring its own CUDA 11.8, and this host has no
+    ");
+}
+
+#[test]
+fn a_python_without_wheels_is_replaced() {
+    let shown = |os: &str, frameworks: &str| {
+        let asked = ["plan", "--os", os, "--gpu", "l4", "--for", frameworks];
+        let ran = crate::common::run(&asked);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let lines = ran
+            .out
+            .lines()
+            .skip_while(|line| !line.starts_with("Python"));
+        let lines: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+        format!("{os} {frameworks}\n{}\n", lines.join("\n"))
+    };
+    let all = [
+        // 3.8, older than any that the wheels are for.
+        shown("ubuntu-20.04", "torch"),
+        // 3.12, newer.
+        shown("ubuntu-24.04", "tensorflow==2.15"),
+        // Two frameworks with one Python.
+        shown("rocky-9", "torch==2.9,vllm==0.12"),
+        // Right as it is.
+        shown("debian-12", "torch==2.9"),
+    ];
+    insta::assert_snapshot!(all.concat(), @"
+    ubuntu-20.04 torch
+    Python
+      torch==2.15 brings its own CUDA 13.2 and cuDNN 9.26.0: driver 580.65.06 or
+      newer is enough.
+      Its wheels are for Python 3.11 to 3.15, and python3 is 3.8 here: uv brings one
+      that fits.
+        uv venv --python 3.15 && uv pip install 'torch==2.15.*'
+      No toolkit is planned. To compile extensions for it, add one:
+        gpusetup plan --os ubuntu-20.04 --gpu l4 --for torch --profile compute
+    ubuntu-24.04 tensorflow==2.15
+    Python
+      tensorflow==2.15 brings its own CUDA 12.2 and cuDNN 8.9.4: driver 525.60.13 or
+      newer is enough.
+      Its wheels are for Python 3.9 to 3.11, and python3 is 3.12 here: uv brings one
+      that fits.
+        uv venv --python 3.11 && uv pip install 'tensorflow[and-cuda]==2.15.*'
+      No toolkit is planned. To compile extensions for it, add one:
+        gpusetup plan --os ubuntu-24.04 --gpu l4 --for tensorflow==2.15 --profile compute
+    rocky-9 torch==2.9,vllm==0.12
+    Python
+      torch==2.9 brings its own CUDA 12.8 and cuDNN 9.10.2: driver 525.60.13 or
+      newer is enough.
+      Wheels of all of these are for Python 3.10 to 3.13, and python3 is 3.9 here:
+      uv brings one that fits.
+        uv venv --python 3.13 && uv pip install 'torch==2.9.*'
+      vllm==0.12 brings its own CUDA 12.9 and cuDNN 9.10.2: driver 525.60.13 or
+      newer is enough.
+        uv pip install 'vllm==0.12.*'
+      No toolkit is planned. To compile extensions for it, add one:
+        gpusetup plan --os rocky-9 --gpu l4 --for torch==2.9 --for vllm==0.12 --profile compute
+    debian-12 torch==2.9
+    Python
+      torch==2.9 brings its own CUDA 12.8 and cuDNN 9.10.2: driver 525.60.13 or
+      newer is enough.
+        sudo apt-get install python3-venv
+        python3 -m venv venv && venv/bin/pip install 'torch==2.9.*'
+      No toolkit is planned. To compile extensions for it, add one:
+        gpusetup plan --os debian-12 --gpu l4 --for torch==2.9 --profile compute
     ");
 }

@@ -202,7 +202,7 @@ pub fn check(database: &Database) -> Result<Comparison> {
             differences.push(format!("{name}: no build for {package}"));
             continue;
         };
-        for gpu in gpus(database) {
+        for gpu in wheels::gpus(database) {
             let (share, ours) = (share(fat_binaries, gpu), build.has_kernels_for(gpu));
             let Some(theirs) = verdict(framework, share).filter(|theirs| *theirs || ours) else {
                 continue;
@@ -236,15 +236,6 @@ fn build<'a>(
             .find(|build| build.cuda.series().to_string() == series);
     }
     wheels::build(release, package)
-}
-
-/// The GPUs of computers; embedded boards have separate builds.
-fn gpus(database: &Database) -> impl Iterator<Item = ComputeCapability> {
-    database
-        .architectures
-        .iter()
-        .filter(|a| a.embedded.is_none() && a.only_on.is_none())
-        .map(|a| a.compute_capability)
 }
 
 /// The percentage of fat binaries with code that a GPU runs. Those for single architectures do not

@@ -7,8 +7,10 @@ use crate::metadata::{
 };
 use crate::pypi::{self, File, directory, glibc_of, numbers};
 use crate::{Comparison, Result, table};
-use gpusetup_database::compat::{Database, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
-use gpusetup_database::version::{AddOnVersion, CudaVersion};
+use gpusetup_database::compat::{
+    Database, FrameworkBuild, FrameworkNeeds, FrameworkRelease, PythonRange,
+};
+use gpusetup_database::version::{AddOnVersion, ComputeCapability, CudaVersion};
 use std::collections::{BTreeMap, BTreeSet};
 
 const TABLE: &str = "wheels.tsv";
@@ -356,11 +358,65 @@ impl Range {
     }
 }
 
-/// Compares the build versions and requirements of each build, and the glibc of each release.
+/// The GPUs of computers; embedded boards have separate builds.
+pub(crate) fn gpus(database: &Database) -> impl Iterator<Item = ComputeCapability> {
+    database
+        .architectures
+        .iter()
+        .filter(|a| a.embedded.is_none() && a.only_on.is_none())
+        .map(|a| a.compute_capability)
+}
+
+/// The GPUs that builds are said to run on, though the PyTorch that they pin does not.
+fn beyond<'a>(
+    database: &'a Database,
+    known: &'a FrameworkRelease,
+    torch: &'a FrameworkRelease,
+) -> impl Iterator<Item = String> + 'a {
+    let pairs = known.builds.iter().filter_map(|build| {
+        let of_torch = |other: &&FrameworkBuild| other.cuda.series() == build.cuda.series();
+        Some((build, torch.builds.iter().find(of_torch)?))
+    });
+    pairs.flat_map(|(build, of_torch)| {
+        let runs = gpus(database)
+            .filter(|gpu| build.has_kernels_for(*gpu) && !of_torch.has_kernels_for(*gpu));
+        runs.map(|gpu| format!("CUDA {} on {gpu}, where its torch does not run", build.cuda))
+    })
+}
+
+/// The versions of Python that a wheel is for: `3.10 to 3.14` by the tags of its files, or its
+/// Requires-Python, `<3.15,>=3.10`. None if it names no oldest one.
+fn python_range(text: &str) -> Result<Option<PythonRange>> {
+    let version = |text: &str| -> Result<AddOnVersion> {
+        let numbers: Vec<_> = text.split('.').take(2).collect();
+        { numbers.join(".").parse() }.map_err(|why| format!("{TABLE}: Python {text}: {why}"))
+    };
+    if let Some((min, max)) = text.split_once(" to ") {
+        let (min, max) = (version(min)?, Some(version(max)?));
+        return Ok(Some(PythonRange { min, max }));
+    }
+    let (mut min, mut max) = (None, None);
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        if let Some(first) = part.strip_prefix(">=") {
+            min = Some(version(first)?);
+        } else if let Some(end) = part.strip_prefix('<') {
+            let end = version(end)?;
+            let minor = end.minor.saturating_sub(1);
+            max = Some(AddOnVersion { minor, ..end });
+        } else {
+            return Err(format!("{TABLE}: Python {text:?}"));
+        }
+    }
+    Ok(min.map(|min| PythonRange { min, max }))
+}
+
+/// Compares the build versions and requirements of each build, and the glibc and Python of each
+/// release.
 pub fn check(database: &Database) -> Result<Comparison> {
     let rows = table::read(TABLE)?;
     let (mut differences, mut floors, mut published, mut facts) =
         (BTreeSet::new(), BTreeMap::new(), BTreeMap::new(), 0);
+    let mut pythons = BTreeMap::new();
     for row in &rows {
         let [
             framework,
@@ -369,7 +425,7 @@ pub fn check(database: &Database) -> Result<Comparison> {
             version,
             architecture,
             glibc,
-            _,
+            python,
             made_cuda,
             made_cudnn,
             cuda,
@@ -424,8 +480,17 @@ pub fn check(database: &Database) -> Result<Comparison> {
             .entry((wheel.framework, wheel.release, wheel.architecture))
             .or_insert_with(Vec::new);
         floor.extend(wheel.glibc.clone());
+        let range = pythons
+            .entry((wheel.framework, wheel.release))
+            .or_insert_with(Vec::new);
+        range.extend(python_range(python)?);
         if let Range::Exactly(torch) = &wheel.torch {
             let torch = database.framework_release(&format!("torch=={torch}"));
+            range.extend(torch.and_then(|torch| torch.python));
+            let beyond = torch
+                .into_iter()
+                .flat_map(|torch| beyond(database, known, torch));
+            differences.extend(beyond.map(|what| format!("{framework} {release}: {what}")));
             floor.extend(
                 torch
                     .and_then(|torch| torch.glibc_min.get(wheel.architecture))
@@ -445,6 +510,17 @@ pub fn check(database: &Database) -> Result<Comparison> {
         if floor != ours && architecture != "any" {
             differences
                 .insert(format!("{framework} {release}: glibc {floor:?} on {architecture}; the database has {ours:?}"));
+        }
+    }
+    for ((framework, release), ranges) in pythons {
+        let range = ranges.into_iter().reduce(PythonRange::with);
+        let known = database.framework_release(&format!("{framework}=={release}"));
+        let ours = known.and_then(|known| known.python);
+        if range != ours {
+            let [range, ours] = [range, ours].map(|range| range.map(|range| range.to_string()));
+            differences.insert(format!(
+                "{framework} {release}: Python {range:?}; the database has {ours:?}"
+            ));
         }
     }
     for ((framework, release), wheels) in published {

@@ -3,6 +3,7 @@
 use super::reader::Reader;
 use super::{MachineKind, Os};
 use gpusetup_database::compat::{Database, InitramfsTool, PlatformDriver};
+use gpusetup_database::version::AddOnVersion;
 use gpusetup_system::System;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -93,6 +94,21 @@ const IMAGES: [&str; 4] = [
     "/usr/sbin/transactional-update",
 ];
 
+/// Where `python3` is looked for.
+const PYTHONS: [&str; 2] = ["/usr/local/bin/python3", "/usr/bin/python3"];
+
+/// The Python that `python3` starts; without one, the Python that the distribution's package brings.
+pub(crate) fn python(reader: &Reader, database: &Database, os: &Os) -> Option<AddOnVersion> {
+    let mut programs = PYTHONS.iter().map(Path::new);
+    if let Some(program) = programs.find(|path| reader.system.exists(path)) {
+        // A link to python3.12; behind /etc/alternatives on some systems.
+        let program = reader.resolved(program);
+        let name = program.file_name()?.to_str()?;
+        return name.strip_prefix("python")?.parse().ok();
+    }
+    database.distribution(&os.id, &os.version, &os.like)?.python
+}
+
 const REPOSITORY: &str = "/sysroot/ostree/repo";
 
 /// The link to `sysroot/ostree` that every system of ostree has. In a tree it is the only sign:
@@ -137,6 +153,36 @@ fn is_there(system: &System, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_python_is_the_one_behind_the_links() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        let database = gpusetup_data::embedded();
+        let os = Os {
+            id: "rocky".to_owned(),
+            version: "8.10".to_owned(),
+            ..Os::default()
+        };
+        let seen = || python(&Reader::new(&system), &database, &os).map(|v| v.to_string());
+        assert_eq!(seen().as_deref(), Some("3.6"), "the package's");
+        let link = |path: &str, to: &str| {
+            let parent = Path::new(path).parent().expect("a folder");
+            system.make_directories(parent, 0o755).expect("made");
+            system.link(path, Path::new(to)).expect("linked");
+        };
+        link("/usr/bin/python3", "/etc/alternatives/python3");
+        link("/etc/alternatives/python3", "/usr/bin/python3.11");
+        system
+            .write("/usr/bin/python3.11", b"", 0o755)
+            .expect("written");
+        assert_eq!(seen().as_deref(), Some("3.11"));
+        system
+            .make_directories("/usr/local/bin", 0o755)
+            .and_then(|_| system.write("/usr/local/bin/python3", b"", 0o755))
+            .expect("written");
+        assert_eq!(seen(), None, "its name does not say it");
+    }
 
     #[test]
     fn assignments_are_read_as_a_shell_reads_them() {

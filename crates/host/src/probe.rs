@@ -104,6 +104,7 @@ pub fn probe(system: &System, database: &Database, look: &ProbeOptions) -> Resul
         compilers: compiler::compilers(reader, gcc.as_deref(), &machine.arch),
         gcc,
         glibc: compiler::glibc(reader, packages, &libraries::directories()),
+        python: os::python(reader, database, &os),
         desktop: graphics::desktop(reader),
         secure_boot: secure_boot::secure_boot(reader, machine.kind),
         signing_key: secure_boot::preferred(&signing_keys),

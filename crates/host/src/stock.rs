@@ -4,9 +4,11 @@
 use super::architecture::machine;
 use super::probe::listed_gpus;
 use super::{
-    Facts, Initramfs, Kernel, Kernels, Machine, Os, PackageManager, SCHEMA, SecureBoot, Unreadable,
+    Facts, Gpu, Initramfs, Kernel, Kernels, Machine, Os, PackageManager, SCHEMA, SecureBoot,
+    Unreadable,
 };
 use gpusetup_database::compat::{Database, Distribution};
+use gpusetup_database::text::Text;
 use gpusetup_text::text::visible;
 use std::collections::BTreeSet;
 
@@ -58,6 +60,12 @@ fn unknown_release(id: &str, version: &str, known: &[String]) -> String {
     format!("the contents of a new installation of {id} {version} are unknown; known are {known}")
 }
 
+/// The only machine architecture that has a GPU, if there is just one.
+fn only_on(database: &Database, gpu: &Gpu) -> Option<&'static str> {
+    let known = database.gpu(gpu.device()?, gpu.subsystem.as_deref())?;
+    known.only_on.map(Text::as_str)
+}
+
 /// The most bytes that name a system.
 const MAX_SYSTEM_NAME_BYTES: usize = 100;
 
@@ -77,6 +85,9 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
             visible(&spec.chars().take(MAX_SYSTEM_NAME_BYTES).collect::<String>())
         )));
     }
+    let (gpus, nvswitches, without_ids) = lspci
+        .map(|text| listed_gpus(text, database))
+        .unwrap_or_default();
     let (system, arch) = match spec.split_once(':') {
         // As images are named, debian:12; no architecture begins with a digit.
         Some((id, release)) if release.starts_with(|first: char| first.is_ascii_digit()) => {
@@ -84,7 +95,11 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
         }
         Some((_, "")) => return Err(StockError::Malformed(visible(spec).into_owned())),
         Some((system, arch)) => (system, machine(arch)),
-        None => (spec, USUAL_ARCHITECTURE),
+        // The machine that has the listed GPUs, if there is only one.
+        None => {
+            let mut needed = gpus.iter().filter_map(|gpu| only_on(database, gpu));
+            (spec, needed.next().unwrap_or(USUAL_ARCHITECTURE))
+        }
     };
     let (distribution, version) = named(database, system.trim())?;
     let Some(stock) = &distribution.stock else {
@@ -97,9 +112,6 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
             known: stock.kernels.keys().cloned().collect(),
         });
     };
-    let (gpus, nvswitches, without_ids) = lspci
-        .map(|text| listed_gpus(text, database))
-        .unwrap_or_default();
     Ok(Facts {
         schema: SCHEMA.to_owned(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
@@ -112,6 +124,7 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
         nvswitches,
         kernels: kernels(release, distribution.package_manager),
         glibc: distribution.glibc.clone(),
+        python: distribution.python,
         secure_boot: SecureBoot::Disabled,
         libxml2: Some(false),
         repositories: stock.repositories.clone(),

@@ -4,7 +4,7 @@
 use super::TargetGpu;
 use gpusetup_database::compat::{
     BundledComponent, CudaRelease, Database, Framework, FrameworkBuild, FrameworkNeeds,
-    FrameworkRelease,
+    FrameworkRelease, PythonRange,
 };
 use gpusetup_database::compat::{PythonInstall, framework_and_version, without_label};
 use gpusetup_database::version::{AddOnVersion, CudaVersion, DriverVersion};
@@ -37,6 +37,9 @@ pub struct PythonPackage {
     /// The commands that install the build, each for one package manager. Empty if no source says
     /// where it is published.
     pub commands: Vec<PythonCommand>,
+    /// The versions of Python that its wheels are for, if they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python: Option<PythonRange>,
     /// What compiling extensions for it needs. None for builds that do not use the toolkit.
     pub extensions: Option<Extensions>,
     /// Where the commands are published.
@@ -151,6 +154,7 @@ impl PythonPackage {
                 .filter(|_| build.torch_from.is_none())
                 .map(|c| c.minimum_driver),
             commands,
+            python: release.python,
             extensions: newest
                 .filter(|_| build.needs != FrameworkNeeds::Driver && build.torch_from.is_none())
                 .map(|c| Extensions {

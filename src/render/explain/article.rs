@@ -182,6 +182,9 @@ impl Lines<'_> {
         if package.commands.is_empty() {
             out += &self.line("", "No source says where it is published.");
         }
+        if let Some(range) = package.python {
+            out += &self.line("", &format!("Its wheels are for Python {range}."));
+        }
         if let Some(extensions) = package.extensions {
             let needs = extensions.needs();
             out += &self.line("", &format!("Compiling extensions for it needs {needs}."));

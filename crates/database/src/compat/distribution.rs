@@ -1,7 +1,7 @@
 //! Distributions: their releases, packages and repositories.
 
 use super::{CompanionId, ModuleFlavour, SourceId};
-use crate::version::DriverVersion;
+use crate::version::{AddOnVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -24,6 +24,9 @@ pub struct Distribution {
     /// The C library, `"2.36"`.
     #[serde(default)]
     pub glibc: Option<String>,
+    /// The Python that its package `python3` brings.
+    #[serde(default)]
+    pub python: Option<AddOnVersion>,
     /// The major version of the default gcc.
     #[serde(default)]
     pub gcc: Option<u16>,

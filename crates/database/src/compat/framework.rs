@@ -1,6 +1,6 @@
 //! Frameworks of Python and what their wheels need.
 
-use super::{CondaPackage, PackageManager, PythonPackage, Role, SourceId};
+use super::{CondaPackage, PackageManager, PythonPackage, PythonRange, Role, SourceId};
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -60,6 +60,10 @@ pub struct FrameworkRelease {
     /// The builds: first the one that a plain `pip install` gets, or that the project's guide shows
     /// first.
     pub builds: Vec<FrameworkBuild>,
+    /// The versions of Python that every wheel of it on PyPI is for, and those of the PyTorch that
+    /// it pins.
+    #[serde(default)]
+    pub python: Option<PythonRange>,
     /// The oldest glibc that its wheels on PyPI support, by machine architecture. Omitted up to
     /// 2.17, which every system has.
     #[serde(default)]

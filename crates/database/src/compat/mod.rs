@@ -81,7 +81,7 @@ pub use nvlink::{Fabric, NvLinks};
 pub(crate) use platform::Wsl2Gpus;
 pub use platform::{HotplugRule, JetPack, Platform, PlatformDriver, PlatformWay};
 pub(crate) use problem::DataProblem;
-pub use python::{BundledComponent, PythonInstall};
+pub use python::{BundledComponent, PythonInstall, PythonRange};
 pub(crate) use python::{CondaPackage, PythonPackage};
 pub use query::{build_label, framework_and_version, named_cuda, package_of, without_label};
 

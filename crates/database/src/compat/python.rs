@@ -2,8 +2,9 @@
 //! whether they bring CUDA and cuDNN.
 
 use super::{Framework, FrameworkBuild, FrameworkRelease, SourceId};
-use crate::version::FrameworkVersion;
+use crate::version::{AddOnVersion, FrameworkVersion};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// How pip and uv install the builds of some releases. In `package` and `index`, `{major}` and
 /// `{series}` stand for the build's CUDA: 12 and 128 for 12.8.
@@ -27,6 +28,53 @@ pub struct PythonPackage {
     #[serde(default)]
     pub(crate) options: Vec<String>,
     pub(crate) sources: Vec<SourceId>,
+}
+
+/// Versions of Python, `3.10 to 3.14` or `3.8 or newer`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
+#[serde(deny_unknown_fields)]
+pub struct PythonRange {
+    /// The first, `3.10`.
+    pub min: AddOnVersion,
+    /// The last; none if every newer one will do.
+    #[serde(default)]
+    pub max: Option<AddOnVersion>,
+}
+
+impl PythonRange {
+    /// Whether it has this version.
+    pub fn has(self, python: AddOnVersion) -> bool {
+        python >= self.min && self.max.is_none_or(|max| python <= max)
+    }
+
+    /// The versions that both have. None may be left: then the first is newer than the last.
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            min: self.min.max(other.min),
+            max: self.max.into_iter().chain(other.max).min(),
+        }
+    }
+
+    /// The newest version that is known to do; none if none does.
+    pub fn newest(self) -> Option<AddOnVersion> {
+        let newest = self.max.unwrap_or(self.min);
+        self.has(newest).then_some(newest)
+    }
+}
+
+impl fmt::Display for PythonRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.max {
+            Some(max) if max == self.min => write!(f, "{max}"),
+            Some(max) => write!(f, "{} to {max}", self.min),
+            None => write!(f, "{} or newer", self.min),
+        }
+    }
 }
 
 /// A part of CUDA that Python packages bring.
@@ -162,6 +210,7 @@ impl Framework {
 
 #[cfg(test)]
 mod tests {
+    use super::PythonRange;
     use crate::compat::known;
 
     fn installed(wish: &str, build: usize, architecture: &str) -> (Option<String>, Option<String>) {
@@ -182,6 +231,24 @@ mod tests {
             }),
             conda.map(|(words, _)| words.join(" ")),
         )
+    }
+
+    #[test]
+    fn ranges_of_python_meet() {
+        let range = |min: &str, max: Option<&str>| PythonRange {
+            min: min.parse().expect("a version"),
+            max: max.map(|max| max.parse().expect("a version")),
+        };
+        let (old, new) = (range("3.6", Some("3.9")), range("3.10", None));
+        let python = |text: &str| text.parse().expect("a version");
+        assert!(new.has(python("3.10")) && new.has(python("3.100")) && !new.has(python("3.9")));
+        assert!(old.has(python("3.9")) && !old.has(python("3.10")));
+        let both = old.with(range("3.8", Some("3.12")));
+        assert_eq!(both.to_string(), "3.8 to 3.9");
+        assert_eq!(both.newest(), Some(python("3.9")));
+        assert_eq!(new.to_string(), "3.10 or newer");
+        assert_eq!(new.newest(), Some(python("3.10")));
+        assert_eq!(old.with(new).newest(), None, "no Python is in both");
     }
 
     #[test]
