@@ -48,7 +48,7 @@ pub use gpusetup_database::{
     compat, error_code, gpu_guide, language, message, signed, subject, sum, version, yaml,
 };
 pub use gpusetup_doctor as doctor;
-pub use gpusetup_explain::{recognise, translation};
+pub use gpusetup_explain::{recognise, smi, translation};
 pub use gpusetup_fetch as fetch;
 pub use gpusetup_fetch::cache;
 pub use gpusetup_gpus as gpus;

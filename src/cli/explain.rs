@@ -3,6 +3,7 @@
 pub mod language;
 mod own;
 mod paste;
+mod smi;
 mod subject;
 
 use super::Problem;

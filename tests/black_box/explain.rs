@@ -980,3 +980,163 @@ fn a_proof_has_its_schema() {
     let proof: Value = serde_json::from_str(&ran.out).expect("an object");
     assert_eq!(proof["schema"], "gpusetup.proof/1");
 }
+
+/// A table of nvidia-smi with a GPU that does not answer, one with errors in its memory, one that
+/// is full.
+const TABLE: &str = "\
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 550.54.15              Driver Version: 550.54.15      CUDA Version: 12.4     |
+|-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+|                                         |                        |               MIG M. |
+|=========================================+========================+======================|
+|   0  NVIDIA A100-SXM4-40GB          On  |   00000000:07:00.0 Off |                    3 |
+| N/A   34C    P0             55W /  400W |       0MiB /  40960MiB |      0%      Default |
+|                                         |                        |            Disabled* |
++-----------------------------------------+------------------------+----------------------+
+|   1  NVIDIA A100-SXM4-40GB          On  |   00000000:0B:00.0 Off |                 ERR! |
+|ERR!  ERR!  ERR!             ERR! / ERR! |       0MiB /  40960MiB |    ERR!         ERR! |
+|                                         |                        |             Disabled |
++-----------------------------------------+------------------------+----------------------+
+|   2  NVIDIA A100-SXM4-40GB          On  |   00000000:0C:00.0 Off |                    0 |
+| N/A   34C    P0             55W /  400W |   40900MiB /  40960MiB |    100%   Prohibited |
+|                                         |                        |             Disabled |
++-----------------------------------------+------------------------+----------------------+
+";
+
+/// What `explain -` prints for a text.
+fn pasted(text: &str) -> String {
+    let ran = run_with_input(&["explain", "-", "--today", "2026-11-29"], text);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    ran.out
+}
+
+#[test]
+fn a_table_of_nvidia_smi_says_what_is_wrong() {
+    insta::assert_snapshot!(pasted(TABLE), @"
+    What is wrong in this table of nvidia-smi
+      driver    550.54.15: driver branch 550 is past its end of life (2025-04-17)
+                and gets no more fixes.
+      cuda      12.4 is the newest CUDA that this driver runs by itself. Which
+                toolkit is installed, nvcc --version shows.
+      wrong     GPU 1: ERR! in all values. The driver cannot reach it any more: the
+                kernel's log has an Xid that says why.
+      wrong     GPU 0: 3 errors in memory that ECC did not correct, since the driver
+                was loaded. Programs that used it ended.
+      wrong     GPU 0: the MIG mode changes when the GPU is reset.
+      wrong     GPU 2: the compute mode refuses all programs.
+      wrong     GPU 2: its memory is full, and further programs get none.
+      try       sudo dmesg | gpusetup explain -
+                sudo nvidia-smi --gpu-reset -i 1
+                nvidia-smi -i 0 -q -d ECC,ROW_REMAPPER
+                sudo nvidia-smi --gpu-reset -i 0
+                sudo nvidia-smi -i 2 -c DEFAULT
+                nvidia-smi -i 2 --query-compute-apps=pid,name,used_memory --format=csv
+                gpusetup plan --profile driver
+      see       gpusetup explain 'cuda version'; gpusetup explain gpu-util; gpusetup
+                explain 'uncorr. ecc'
+    ");
+    // The head alone, on a driver from before CUDA was named, in a container, in WSL.
+    let heads = [
+        "| NVIDIA-SMI 375.88                 Driver Version: 375.88                    |",
+        "Driver Version: 595.99.02      CUDA Version: 13.2",
+        "| NVIDIA-SMI 580.65.06      Driver Version: 580.65.06      CUDA Version: N/A |",
+        "| NVIDIA-SMI 555.42.03      Driver Version: 555.85         CUDA Version: 12.5 |",
+    ];
+    insta::assert_snapshot!(heads.map(pasted).concat(), @"
+    The first lines of nvidia-smi
+      driver    375.88: driver branch 375 is past its end of life (years ago) and
+                gets no more fixes.
+      cuda      Drivers before 410 do not show the newest CUDA that they run: this
+                one runs CUDA 8.0 and older.
+      try       gpusetup plan --profile driver
+      see       gpusetup explain 'cuda version'; gpusetup explain gpu-util; gpusetup
+                explain 'uncorr. ecc'
+    The first lines of nvidia-smi
+      driver    595.99.02, of branch 595, which is supported until 2027-03.
+      cuda      13.2 is the newest CUDA that this driver runs by itself. Which
+                toolkit is installed, nvcc --version shows.
+      see       gpusetup explain 'cuda version'; gpusetup explain gpu-util; gpusetup
+                explain 'uncorr. ecc'
+    The first lines of nvidia-smi
+      driver    580.65.06, of branch 580, which is supported until 2028-06.
+                580.178.04 has security fixes that it lacks.
+      cuda      N/A: there is no libcuda.so.1 that works, so CUDA programs find no
+                GPU. In a container, NVIDIA_DRIVER_CAPABILITIES lacks compute, or
+                the engine did not pass the driver on.
+      try       sudo gpusetup apply --profile driver --driver 580 --upgrade
+      see       gpusetup explain 'cuda version'; gpusetup explain gpu-util; gpusetup
+                explain 'uncorr. ecc'
+    What is wrong in this table of nvidia-smi
+      driver    555.85: driver branch 555 is past its end of life (2025-06-01) and
+                gets no more fixes.
+      cuda      12.5 is the newest CUDA that this driver runs by itself. Which
+                toolkit is installed, nvcc --version shows.
+      wrong     nvidia-smi has version 555.42.03, and the driver 555.85. In WSL 2
+                this is right, because Windows has the driver. Elsewhere the
+                programs were updated, and the old module stays loaded until a
+                reboot.
+      try       cat /proc/driver/nvidia/version
+                gpusetup plan --profile driver
+      see       gpusetup explain 'cuda version'; gpusetup explain gpu-util; gpusetup
+                explain 'uncorr. ecc'
+    ");
+}
+
+#[test]
+fn a_healthy_table_is_said_to_be_healthy() {
+    let healthy = TABLE
+        .replace(
+            "ERR! |\n|ERR!  ERR!  ERR!             ERR! / ERR!",
+            "   0 |\n| N/A   34C    P0             55W /  400W",
+        )
+        .replace("ERR!         ERR!", "  0%      Default")
+        .replace("   3 |", "   0 |")
+        .replace("Disabled*", " Disabled")
+        .replace("40900MiB", "  400MiB")
+        .replace("Prohibited", "   Default");
+    assert!(!healthy.contains("ERR!"), "{healthy}");
+    insta::assert_snapshot!(pasted(&healthy), @"
+    A table of nvidia-smi in which nothing is wrong
+      driver    550.54.15: driver branch 550 is past its end of life (2025-04-17)
+                and gets no more fixes.
+      cuda      12.4 is the newest CUDA that this driver runs by itself. Which
+                toolkit is installed, nvcc --version shows.
+      means     The driver answers, and reads all values of 3 GPUs (NVIDIA
+                A100-SXM4-40GB).
+      try       gpusetup plan --profile driver
+      see       gpusetup explain 'cuda version'; gpusetup explain gpu-util; gpusetup
+                explain 'uncorr. ecc'
+    ");
+}
+
+#[test]
+fn a_vulnerability_is_explained_by_its_bulletin() {
+    let known = run(&["explain", "CVE-2025-33219"]);
+    insta::assert_snapshot!(known.out, @"
+    CVE-2025-33219 NVIDIA GPU Display Drivers, January 2026
+      means     The vulnerability of this bulletin. The first releases with the
+                fixes: drivers 535.288.01, 570.211.01, 580.126.09, 590.48.01.
+      try       gpusetup doctor  # whether this host lacks the fix
+      see       gpusetup explain GS513
+      source    NVIDIA Product Security: bulletins and CVE records:
+                https://github.com/NVIDIA/product-security (and 1 more, with -v)
+    ");
+    let unknown = run(&["explain", "cve-1999-0001"]);
+    assert_eq!(unknown.code, 2);
+    insta::assert_snapshot!(unknown.err, @"
+    error: CVE-1999-0001 is in none of the 22 bulletins of NVIDIA's that gpusetup knows
+    hint: NVIDIA lists all of them at https://www.nvidia.com/security
+    try: gpusetup doctor  # whether this host lacks fixes that are known
+    ");
+    for (asked, title) in [
+        ("GS 510", "GS510"),
+        ("flash attention", "FlashAttention"),
+        ("prebuilt", "Prebuilt kernel modules"),
+    ] {
+        let ran = run(&["explain", asked]);
+        let first = ran.out.lines().next().unwrap_or_default();
+        assert!(first.contains(title), "{asked}: {first}{}", ran.err);
+    }
+}

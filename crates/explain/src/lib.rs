@@ -4,4 +4,5 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod recognise;
+pub mod smi;
 pub mod translation;

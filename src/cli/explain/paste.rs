@@ -1,7 +1,7 @@
 //! `gpusetup explain -`: what a text says that a person would paste into a search engine, and what
 //! this host says to that.
 
-use super::Options;
+use super::{Options, smi};
 use crate::cli::Problem;
 use crate::cli::host::{look, system};
 use crate::compat::Database;
@@ -11,10 +11,14 @@ use crate::exit::Exit;
 use crate::ids::CheckId;
 use crate::recognise::{NamedError, Recogniser, named_errors};
 use crate::render::explain::paste::{Explained, ExplainedError, Logged, PasteReport, text};
+use crate::smi::tables;
 use crate::text::without_escapes;
 use crate::translation::Translation;
 use gpusetup_data::{error_codes, messages};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The most different tables of nvidia-smi that are explained: those of a log say the same.
+const MAX_TABLES: usize = 4;
 
 /// Explains a text, and prints what was found; exit 0 also if nothing in it is known.
 pub(crate) fn run(
@@ -41,6 +45,7 @@ pub(crate) fn recognises(pasted: &str) -> Result<bool, Problem> {
     let messages = messages();
     let recogniser = Recogniser::new(&messages).map_err(|e| Problem::unexpected(e.to_string()))?;
     Ok(!recogniser.find(pasted).is_empty()
+        || !tables(pasted).is_empty()
         || !xids(pasted).is_empty()
         || !sxids(pasted).is_empty()
         || !errors_in(pasted, &error_codes())?.is_empty())
@@ -103,6 +108,9 @@ fn examined(
         xids: xids(pasted),
         sxids: sxids(pasted),
     };
+    let today = options.request.today();
+    let tables = tables(pasted).into_iter().take(MAX_TABLES);
+    let tables = tables.map(|table| smi::article(&table, database, &today));
     Ok(PasteReport::new(
         messages.collect(),
         errors.collect(),
@@ -110,7 +118,8 @@ fn examined(
         database,
         known,
         language,
-    ))
+    )
+    .with_tables(tables.collect()))
 }
 
 fn errors_in<'a>(pasted: &str, codes: &'a [ErrorCode]) -> Result<Vec<NamedError<'a>>, Problem> {

@@ -5,7 +5,7 @@ use super::{Options, own};
 use crate::causes;
 use crate::cli::host::{named_gpu, one_gpu};
 use crate::cli::{Problem, releases};
-use crate::compat::{Database, framework_and_version};
+use crate::compat::{Bulletin, Database, framework_and_version};
 use crate::doctor::CHECKS;
 use crate::error_code::{self, ErrorCode};
 use crate::exit::{EXITS, Exit};
@@ -17,6 +17,7 @@ use crate::render::explain::article::Article;
 use crate::render::explain::paste::remedy_of;
 use crate::resolve::{TargetGpu, known_gpu};
 use crate::subject;
+use crate::text::visible;
 use crate::translation::Translation;
 use crate::translation::words;
 use gpusetup_data::{error_codes, subjects};
@@ -51,13 +52,18 @@ pub(crate) fn article(
     }
     let database = options.host.database()?;
     let arch = architecture(options);
-    if let Some(article) = pages::framework(database, &name, Some(&arch), &[], language) {
+    // "flash attention" is flash-attention.
+    let framework = match database.framework(&name) {
+        None if words.len() > 1 => words.join("-"),
+        _ => name.clone(),
+    };
+    if let Some(article) = pages::framework(database, &framework, Some(&arch), &[], language) {
         let gpus = &options.host.gpu;
         let of_gpus = if gpus.is_empty() {
             Some(article)
         } else {
             let cards = cards(options, database)?;
-            pages::framework(database, &name, Some(&arch), &cards, language)
+            pages::framework(database, &framework, Some(&arch), &cards, language)
         };
         return Ok(of_gpus.map(|article| article.for_gpus(gpus)));
     }
@@ -113,6 +119,8 @@ fn of_kind(
         [id] if id.starts_with("gs") && id[2..].starts_with(|c: char| c.is_ascii_digit()) => {
             check(id, language)
         }
+        ["gs", number] if number.parse::<u16>().is_ok() => check(&format!("gs{number}"), language),
+        [cve] if cve.starts_with("cve-") => vulnerability(cve, options.host.database()?),
         ["exit" | "exit-code", code] | ["exit", "code", code] => exit(code, language),
         ["xid", number] => xid(number, options.host.database()?, language),
         ["sxid", number] => sxid(number, options.host.database()?, language),
@@ -127,6 +135,33 @@ fn of_kind(
         _ => return Ok(None),
     };
     article.map(Some)
+}
+
+/// What a vulnerability concerns, by its number, and which releases have the fix.
+fn vulnerability(name: &str, database: &Database) -> Result<Article, Problem> {
+    let name = name.to_uppercase();
+    let concerns = |bulletin: &&Bulletin| bulletin.vulnerabilities.contains(&name);
+    let Some(bulletin) = database.bulletins.iter().find(concerns) else {
+        let problem = Problem::usage(format!(
+            "{} is in none of the {} bulletins of NVIDIA's that gpusetup knows",
+            visible(&name),
+            database.bulletins.len()
+        ));
+        return Err(problem
+            .hint("NVIDIA lists all of them at https://www.nvidia.com/security")
+            .attempt("gpusetup doctor  # whether this host lacks fixes that are known"));
+    };
+    let which = match bulletin.vulnerabilities.len() {
+        1 => "The vulnerability of this bulletin.".to_owned(),
+        count => format!("One of the {count} vulnerabilities of this bulletin."),
+    };
+    let fixes = bulletin.fixes(database);
+    let means = format!("{which} The first releases with the fixes: {fixes}.");
+    let mut article = Article::new(name, &bulletin.title).with("means", means);
+    article.run = vec!["gpusetup doctor  # whether this host lacks the fix".to_owned()];
+    article.see = vec![CheckId::GS513.to_string()];
+    article.sources = locations(database, bulletin.source_ids());
+    Ok(article)
 }
 
 /// The problem with a release that a known framework does not have, as far as the database knows:

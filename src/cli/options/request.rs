@@ -209,7 +209,7 @@ fn whole_ranges<'p>(parts: impl Iterator<Item = &'p str>) -> Vec<String> {
 
 impl RequestOptions {
     /// The day that is planned for.
-    fn today(&self) -> String {
+    pub(crate) fn today(&self) -> String {
         #[cfg(feature = "test-hooks")]
         if let Some(today) = &self.today {
             return today.clone();

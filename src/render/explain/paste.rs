@@ -1,6 +1,7 @@
 //! What a pasted text says, its causes and what helps.
 
 use super::ExplainStyle;
+use super::article::Article;
 use crate::causes::Remedy;
 use crate::causes::{offline_root, xid};
 use crate::compat::{Database, XidAction};
@@ -40,6 +41,9 @@ pub struct PasteReport {
     errors: Vec<ExplainedError>,
     xids: Vec<ExplainedXid>,
     sxids: Vec<ExplainedSxid>,
+    /// What tables of nvidia-smi say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tables: Vec<Article>,
     /// How many more Xids and SXids the text has; a report has at most a hundred of each.
     left_out: usize,
     /// How many messages gpusetup knows.
@@ -334,6 +338,7 @@ impl PasteReport {
             errors,
             xids,
             sxids,
+            tables: Vec::new(),
             left_out,
             known,
         }
@@ -373,6 +378,13 @@ fn quoted_or(line: &str, near: &str) -> String {
 }
 
 impl PasteReport {
+    /// With what tables of nvidia-smi in the text say.
+    pub(crate) fn with_tables(mut self, tables: Vec<Article>) -> Self {
+        self.recognised |= !tables.is_empty();
+        self.tables = tables;
+        self
+    }
+
     /// With commands for the host in a tree instead of this one.
     pub(crate) fn for_root(mut self, root: &Path) -> Self {
         for cause in self
@@ -399,6 +411,8 @@ impl PasteReport {
                 .filter_map(|c| offline_root::command(c, root))
                 .collect();
         }
+        let tables = self.tables.into_iter();
+        self.tables = tables.map(|table| table.for_root(root)).collect();
         self
     }
 }
@@ -454,6 +468,10 @@ pub fn text(report: &PasteReport, look: ExplainStyle<'_>) -> String {
     }
     for error in &report.errors {
         out += &of_error(error, look);
+    }
+    for table in &report.tables {
+        out += &table.text_in(look.language, look.paint, look.verbose, look.width);
+        out.push('\n');
     }
     for message in symptoms {
         out += &wrapped(

@@ -75,6 +75,37 @@ impl Bulletin {
     }
 }
 
+impl Bulletin {
+    /// The first releases with the fixes: `drivers 570.195.03, 580.95.05`, `CUDA 13.1`.
+    pub fn fixes(&self, database: &Database) -> String {
+        let drivers: Vec<_> = self.fixed.iter().map(ToString::to_string).collect();
+        let word = if drivers.len() == 1 {
+            "driver"
+        } else {
+            "drivers"
+        };
+        let drivers = format!("{word} {}", drivers.join(", "));
+        let mut all: Vec<_> = { self.fixed.first() }
+            .map(|_| drivers)
+            .into_iter()
+            .collect();
+        all.extend(self.fixed_toolkit.map(|v| format!("CUDA {v}")));
+        let toolkit = self.fixed_container_toolkit;
+        all.extend(toolkit.map(|v| format!("NVIDIA Container Toolkit {v}")));
+        all.extend(self.fixed_companion.map(|fixed| {
+            let known = database.companions.iter().find(|c| c.id == fixed.id);
+            let title = known.map_or(fixed.id.as_str(), |known| known.title.as_str());
+            format!("{title} {}", fixed.version)
+        }));
+        all.join(", ")
+    }
+
+    /// Where it is published.
+    pub fn source_ids(&self) -> &[SourceId] {
+        &self.sources
+    }
+}
+
 impl Database {
     /// The bulletins whose fixes a driver lacks, newest first, each with the release of its branch
     /// that has them.

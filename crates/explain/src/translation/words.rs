@@ -112,6 +112,7 @@ pub const WORDS: &[&str] = &[
     "try",
     "Try",
     "values",
+    "wrong",
     ABOUT_RULES,
     ABOUT_SXIDS,
     AND_MORE,
