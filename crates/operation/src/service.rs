@@ -10,6 +10,7 @@ use gpusetup_text::text::quoted;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Enables or disables a unit, and starts or stops it where systemd runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +95,11 @@ impl Action for Service {
     fn perform(&self, on: &System, _: &mut Work, _: Notify) -> Result<(), OperationError> {
         if self.restart {
             if on.is_live() {
-                run(on, ["systemctl", "try-restart", &self.unit])?;
+                let mut argv = vec!["systemctl", "try-restart"];
+                // It may wait for a unit that waits for this one.
+                argv.extend(is_resuming(on).then_some("--no-block"));
+                argv.push(&self.unit);
+                run(on, argv)?;
             }
             return Ok(());
         }
@@ -167,12 +172,51 @@ pub(crate) fn restore(on: &System, unit: &str, enabled: bool) -> io::Result<Vec<
     }
     let enable = on.run(&Program::new(["systemctl", "enable", unit]).undisturbed())?;
     judge("systemctl enable", &enable, None).map_err(io::Error::other)?;
-    let starts = says(on, "start", unit)?;
+    let starts = if is_resuming(on) {
+        let start = ["systemctl", "start", "--no-block", unit];
+        on.run(&Program::new(start).undisturbed())?.succeeded() && settles(on, unit)?
+    } else {
+        says(on, "start", unit)?
+    };
     Ok(if starts {
         Vec::new()
     } else {
         vec![format!("{unit}, which does not start before a reboot")]
     })
+}
+
+/// The end of the control group of the unit that goes on after a reboot.
+const RESUME: &str = "/gpusetup-resume.service";
+
+/// How long a unit may take to start there.
+const MAX_START: Duration = Duration::from_secs(60);
+
+/// How long it may wait there before it counts as one that waits for the end of gpusetup.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+
+/// Whether this runs in the unit that goes on after a reboot. Others may be ordered after it, also
+/// behind a third one: who waits there for such a unit waits for its own end.
+fn is_resuming(on: &System) -> bool {
+    let groups = on.read_text("/proc/self/cgroup").ok().flatten();
+    groups.is_some_and(|groups| groups.lines().any(|group| group.ends_with(RESUME)))
+}
+
+/// Waits until a unit has started, or until it is clear that it starts later. False if it failed.
+fn settles(on: &System, unit: &str) -> io::Result<bool> {
+    let began = Instant::now();
+    loop {
+        let asked = on.run(&Program::new(["systemctl", "is-active", unit]).undisturbed())?;
+        let most = match asked.text.trim() {
+            "active" => return Ok(true),
+            "failed" => return Ok(false),
+            "activating" | "reloading" => MAX_START,
+            _ => MAX_WAIT,
+        };
+        if began.elapsed() > most {
+            return Ok(true);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 /// Enables or disables it.
@@ -181,12 +225,16 @@ pub(crate) fn set(on: &System, unit: &str, enabled: bool) -> Result<(), ProgramE
     // In a tree nothing runs that could be started.
     if on.is_live() {
         argv.push("--now");
-        // Gpusetup's own units may be ordered after the one that it goes on in after a reboot, and
-        // whoever waits for them there would wait for ever.
-        if unit.starts_with("gpusetup-") {
-            argv.push("--no-block");
-        }
+    }
+    let waits = on.is_live() && enabled && is_resuming(on);
+    if waits {
+        argv.push("--no-block");
     }
     argv.push(unit);
-    run(on, argv)
+    run(on, argv)?;
+    if waits && !settles(on, unit).map_err(ProgramError::start(unit))? {
+        // The same again tells why.
+        run(on, ["systemctl", "start", unit])?;
+    }
+    Ok(())
 }

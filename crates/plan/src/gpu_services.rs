@@ -12,7 +12,7 @@ pub(crate) fn starting_afterwards(database: &Database) -> String {
 
 /// The units that wait at boot until this plan has come to its end: what uses GPUs would fail
 /// before. What the plan itself starts, or a package of it, cannot wait: who starts a unit waits
-/// for it. What lists instances is started by its own package.
+/// for it. What lists instances does not use GPUs.
 pub fn waiting_for(database: &Database, plan: &Plan) -> Vec<String> {
     let mut started = BTreeSet::from_iter(plan.acts().filter_map(|act| match &act.operation {
         Operation::Service(service) if !service.restart => Some(service.unit.as_str()),
@@ -69,7 +69,7 @@ mod tests {
         ] {
             assert!(others.iter().any(|other| other == unit), "{unit}");
         }
-        // Plans start these; packages list instances.
+        // It keeps GPUs ready; the other one lists instances.
         for unit in ["nvidia-persistenced.service", "nvidia-cdi-refresh.service"] {
             assert!(others.iter().all(|other| other != unit), "{unit}");
         }
