@@ -103,7 +103,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
         Ok(Some(article)) => return print_article(article, options, language),
         Ok(None) => {}
         // "GPU has fallen off the bus" names no GPU.
-        Err(_) if words.len() >= MIN_PASTED_WORDS || paste::recognises(&whole)? => {}
+        Err(_)
+            if words.len() >= MIN_PASTED_WORDS
+                || paste::recognises(&whole, options.host.database()?)? => {}
         Err(problem) => return Err(problem),
     }
     if let [one] = words.as_slice() {
@@ -127,7 +129,7 @@ fn no_subject(
     {
         return paste::run(&log(only)?, options, language);
     }
-    if paste::recognises(whole)? {
+    if paste::recognises(whole, options.host.database()?)? {
         return paste::run(whole, options, language);
     }
     match words {

@@ -36,12 +36,13 @@ pub(crate) fn of_plan(
                 out += &wrapped("  ", &only_for(plan, system, wanted), width);
             }
             // Only uv brings a Python of its own.
-            commands.retain(|command| command.tool != "pip");
+            let fits = wanted.newest().is_some();
+            commands.retain(|command| fits && command.tool != "pip");
         }
         let shown = if verbose { commands.len() } else { 1 };
         for command in commands.into_iter().take(shown) {
             // A command is not broken into lines: it is to be copied.
-            let python = other.and_then(|(_, wanted)| wanted.newest());
+            let python = other.and_then(|(_, wanted)| chosen_python(plan, wanted));
             for line in in_environment(command, at == 0, python, plan.host.os.package_manager) {
                 out += &format!("    {}\n", paint.bold(&line));
             }
@@ -93,6 +94,14 @@ fn other_python(plan: &Plan) -> Option<(AddOnVersion, PythonRange)> {
     (!wanted.has(system)).then_some((system, wanted))
 }
 
+/// The Python for an environment: the newest that is known to do. Of packages whose range is not
+/// known, older ones are likelier to have wheels.
+fn chosen_python(plan: &Plan, wanted: PythonRange) -> Option<AddOnVersion> {
+    let are_known = plan.python.iter().all(|package| package.python.is_some());
+    let newest = wanted.newest()?;
+    Some(if are_known { newest } else { wanted.min })
+}
+
 /// Says that the system's Python is another one.
 fn only_for(plan: &Plan, system: AddOnVersion, wanted: PythonRange) -> String {
     let one = plan.python.len() == 1;
@@ -101,13 +110,13 @@ fn only_for(plan: &Plan, system: AddOnVersion, wanted: PythonRange) -> String {
     } else {
         "Wheels of all of these"
     };
-    match wanted.newest() {
-        Some(_) => format!(
-            "{whose} are for Python {wanted}, and python3 is {system} here: uv brings one that fits."
-        ),
-        None => format!(
-            "No Python has wheels of all of these: one needs {} or newer, another one {wanted}.",
+    match (wanted.newest(), wanted.max) {
+        (None, Some(max)) => format!(
+            "No Python has wheels of all of these: one needs {} or newer, another one {max} or older. Give each an environment of its own.",
             wanted.min
+        ),
+        _ => format!(
+            "{whose} are for Python {wanted}, and the system's is {system}: uv (https://docs.astral.sh/uv) brings one that fits."
         ),
     }
 }

@@ -1018,17 +1018,17 @@ fn a_table_of_nvidia_smi_says_what_is_wrong() {
     What is wrong in this table of nvidia-smi
       driver    550.54.15: driver branch 550 is past its end of life (2025-04-17)
                 and gets no more fixes.
-      cuda      12.4 is the newest CUDA that this driver runs by itself. Which
-                toolkit is installed, nvcc --version shows.
-      wrong     GPU 1: ERR! in all values. The driver cannot reach it any more: the
-                kernel's log has an Xid that says why.
-      wrong     GPU 0: 3 errors in memory that ECC did not correct, since the driver
-                was loaded. Programs that used it ended.
-      wrong     GPU 0: the MIG mode changes when the GPU is reset.
+      cuda      12.4 is the newest CUDA that this driver runs by itself. nvcc
+                --version shows which toolkit is installed.
+      wrong     GPU 1: ERR! in all values. The driver cannot reach it any more. An
+                Xid in the kernel's log says why, and whether a reset is enough.
+      wrong     GPU 0: 3 errors in its memory that ECC did not correct, since the
+                driver was loaded. They end the programs that use that memory.
+      wrong     GPU 0: the MIG mode changes when the GPU is reset, which needs all
+                its programs stopped.
       wrong     GPU 2: the compute mode refuses all programs.
       wrong     GPU 2: its memory is full, and further programs get none.
       try       sudo dmesg | gpusetup explain -
-                sudo nvidia-smi --gpu-reset -i 1
                 nvidia-smi -i 0 -q -d ECC,ROW_REMAPPER
                 sudo nvidia-smi --gpu-reset -i 0
                 sudo nvidia-smi -i 2 -c DEFAULT
@@ -1045,34 +1045,34 @@ fn a_table_of_nvidia_smi_says_what_is_wrong() {
         "| NVIDIA-SMI 555.42.03      Driver Version: 555.85         CUDA Version: 12.5 |",
     ];
     insta::assert_snapshot!(heads.map(pasted).concat(), @"
-    The first lines of nvidia-smi
+    Versions, as nvidia-smi prints them
       driver    375.88: driver branch 375 is past its end of life (years ago) and
                 gets no more fixes.
-      cuda      Drivers before 410 do not show the newest CUDA that they run: this
+      cuda      Drivers before 410 do not show the newest CUDA that they run. This
                 one runs CUDA 8.0 and older.
       try       gpusetup plan --profile driver
       see       gpusetup explain 'cuda version'; gpusetup explain gpu-util; gpusetup
                 explain 'uncorr. ecc'
-    The first lines of nvidia-smi
+    Versions, as nvidia-smi prints them
       driver    595.99.02, of branch 595, which is supported until 2027-03.
-      cuda      13.2 is the newest CUDA that this driver runs by itself. Which
-                toolkit is installed, nvcc --version shows.
+      cuda      13.2 is the newest CUDA that this driver runs by itself. nvcc
+                --version shows which toolkit is installed.
       see       gpusetup explain 'cuda version'; gpusetup explain gpu-util; gpusetup
                 explain 'uncorr. ecc'
-    The first lines of nvidia-smi
+    Versions, as nvidia-smi prints them
       driver    580.65.06, of branch 580, which is supported until 2028-06.
                 580.178.04 has security fixes that it lacks.
       cuda      N/A: there is no libcuda.so.1 that works, so CUDA programs find no
                 GPU. In a container, NVIDIA_DRIVER_CAPABILITIES lacks compute, or
                 the engine did not pass the driver on.
-      try       sudo gpusetup apply --profile driver --driver 580 --upgrade
+      try       gpusetup plan --profile driver
       see       gpusetup explain 'cuda version'; gpusetup explain gpu-util; gpusetup
                 explain 'uncorr. ecc'
     What is wrong in this table of nvidia-smi
       driver    555.85: driver branch 555 is past its end of life (2025-06-01) and
                 gets no more fixes.
-      cuda      12.5 is the newest CUDA that this driver runs by itself. Which
-                toolkit is installed, nvcc --version shows.
+      cuda      12.5 is the newest CUDA that this driver runs by itself. nvcc
+                --version shows which toolkit is installed.
       wrong     nvidia-smi has version 555.42.03, and the driver 555.85. In WSL 2
                 this is right, because Windows has the driver. Elsewhere the
                 programs were updated, and the old module stays loaded until a
@@ -1098,11 +1098,11 @@ fn a_healthy_table_is_said_to_be_healthy() {
         .replace("Prohibited", "   Default");
     assert!(!healthy.contains("ERR!"), "{healthy}");
     insta::assert_snapshot!(pasted(&healthy), @"
-    A table of nvidia-smi in which nothing is wrong
+    A table of nvidia-smi in which every GPU answers
       driver    550.54.15: driver branch 550 is past its end of life (2025-04-17)
                 and gets no more fixes.
-      cuda      12.4 is the newest CUDA that this driver runs by itself. Which
-                toolkit is installed, nvcc --version shows.
+      cuda      12.4 is the newest CUDA that this driver runs by itself. nvcc
+                --version shows which toolkit is installed.
       means     The driver answers, and reads all values of 3 GPUs (NVIDIA
                 A100-SXM4-40GB).
       try       gpusetup plan --profile driver
@@ -1116,7 +1116,7 @@ fn a_vulnerability_is_explained_by_its_bulletin() {
     let known = run(&["explain", "CVE-2025-33219"]);
     insta::assert_snapshot!(known.out, @"
     CVE-2025-33219 NVIDIA GPU Display Drivers, January 2026
-      means     The vulnerability of this bulletin. The first releases with the
+      means     The vulnerability in this bulletin. The first releases with the
                 fixes: drivers 535.288.01, 570.211.01, 580.126.09, 590.48.01.
       try       gpusetup doctor  # whether this host lacks the fix
       see       gpusetup explain GS513
@@ -1126,7 +1126,7 @@ fn a_vulnerability_is_explained_by_its_bulletin() {
     let unknown = run(&["explain", "cve-1999-0001"]);
     assert_eq!(unknown.code, 2);
     insta::assert_snapshot!(unknown.err, @"
-    error: CVE-1999-0001 is in none of the 22 bulletins of NVIDIA's that gpusetup knows
+    error: CVE-1999-0001 is in none of the 22 NVIDIA bulletins that gpusetup knows
     hint: NVIDIA lists all of them at https://www.nvidia.com/security
     try: gpusetup doctor  # whether this host lacks fixes that are known
     ");

@@ -747,8 +747,8 @@ fn plans_name_the_command_that_installs_a_framework_and_whether_a_driver_is_enou
     insta::assert_snapshot!(python(&host, &ran), @"
     tensorflow==2.13 does not bring CUDA: the host needs driver 450.80.02 or
     newer, CUDA 11.8 and cuDNN 8.6.
-    Its wheels are for Python 3.8 to 3.11, and python3 is 3.12 here: uv brings one
-    that fits.
+    Its wheels are for Python 3.8 to 3.11, and the system's is 3.12: uv
+    (https://docs.astral.sh/uv) brings one that fits.
       uv venv --python 3.11 && uv pip install 'tensorflow==2.13.*'
     ");
     assert!(!ran.out.contains("--profile driver"), "{}", ran.out);
@@ -1002,8 +1002,8 @@ fn a_python_without_wheels_is_replaced() {
     Python
       torch==2.15 brings its own CUDA 13.2 and cuDNN 9.26.0: driver 580.65.06 or
       newer is enough.
-      Its wheels are for Python 3.11 to 3.15, and python3 is 3.8 here: uv brings one
-      that fits.
+      Its wheels are for Python 3.11 to 3.15, and the system's is 3.8: uv
+      (https://docs.astral.sh/uv) brings one that fits.
         uv venv --python 3.15 && uv pip install 'torch==2.15.*'
       No toolkit is planned. To compile extensions for it, add one:
         gpusetup plan --os ubuntu-20.04 --gpu l4 --for torch --profile compute
@@ -1011,8 +1011,8 @@ fn a_python_without_wheels_is_replaced() {
     Python
       tensorflow==2.15 brings its own CUDA 12.2 and cuDNN 8.9.4: driver 525.60.13 or
       newer is enough.
-      Its wheels are for Python 3.9 to 3.11, and python3 is 3.12 here: uv brings one
-      that fits.
+      Its wheels are for Python 3.9 to 3.11, and the system's is 3.12: uv
+      (https://docs.astral.sh/uv) brings one that fits.
         uv venv --python 3.11 && uv pip install 'tensorflow[and-cuda]==2.15.*'
       No toolkit is planned. To compile extensions for it, add one:
         gpusetup plan --os ubuntu-24.04 --gpu l4 --for tensorflow==2.15 --profile compute
@@ -1020,8 +1020,8 @@ fn a_python_without_wheels_is_replaced() {
     Python
       torch==2.9 brings its own CUDA 12.8 and cuDNN 9.10.2: driver 525.60.13 or
       newer is enough.
-      Wheels of all of these are for Python 3.10 to 3.13, and python3 is 3.9 here:
-      uv brings one that fits.
+      Wheels of all of these are for Python 3.10 to 3.13, and the system's is 3.9:
+      uv (https://docs.astral.sh/uv) brings one that fits.
         uv venv --python 3.13 && uv pip install 'torch==2.9.*'
       vllm==0.12 brings its own CUDA 12.9 and cuDNN 9.10.2: driver 525.60.13 or
       newer is enough.

@@ -2,7 +2,7 @@
 //! lines of `nvidia-smi -q` and `nvidia-smi --version`.
 
 /// The most tables that are read of a text.
-const MAX_TABLES: usize = 100;
+const MAX_TABLES: usize = 1000;
 
 /// The most rows of a table.
 const MAX_GPUS: usize = 1024;
@@ -19,6 +19,9 @@ const CUDA: [&str; 2] = ["cuda version", "cuda umd version"];
 
 /// How far from the driver's version that of CUDA may be, in lines.
 const NEAR: usize = 5;
+
+/// The columns of a GPU's second line.
+const READINGS: [&str; 6] = ["Fan", "Temp", "Perf", "Pwr:Usage", "", "Pwr:Cap"];
 
 /// A table of `nvidia-smi`, or only its head.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,41 +63,42 @@ pub struct SmiGpu {
 impl SmiGpu {
     /// Whether nothing of it could be read.
     pub fn is_silent(&self) -> bool {
-        let readings = ["Fan", "Temp", "Perf", "Pwr"];
+        let readings = ["Temp", "Perf", "Pwr:Usage"];
         readings.iter().all(|one| self.unreadable.contains(one))
     }
 }
 
 /// The tables of a text, each kind once.
 pub fn tables(text: &str) -> Vec<SmiTable> {
-    let lines: Vec<_> = text
-        .lines()
-        .map(|line| line.trim_start_matches(['>', ' ', '\t']))
+    let lines: Vec<_> = text.lines().collect();
+    let heads: Vec<_> = lines
+        .iter()
+        .enumerate()
+        .filter_map(|(at, line)| Some((at, field(line, &DRIVER).filter(|v| is_version(v))?)))
+        .take(MAX_TABLES)
         .collect();
     let mut all: Vec<SmiTable> = Vec::new();
-    let mut found = 0;
-    for (at, line) in lines.iter().enumerate() {
-        let Some(driver) = field(line, &DRIVER).filter(|value| is_version(value)) else {
+    for (n, (at, driver)) in heads.iter().enumerate() {
+        let at = *at;
+        // Up to the heads before and after.
+        let from = n.checked_sub(1).map_or(0, |before| heads[before].0 + 1);
+        let to = heads.get(n + 1).map_or(lines.len(), |(after, _)| *after);
+        let near = &lines[from.max(at.saturating_sub(NEAR))..to.min(at + NEAR + 1)];
+        let tool = tool(lines[at]).or_else(|| near.iter().find_map(|line| tool(line)));
+        let own = field(lines[at], &CUDA);
+        let cuda = own.or_else(|| near.iter().find_map(|line| field(line, &CUDA)));
+        // Without the program's name, only both at the beginnings of their lines.
+        if tool.is_none() && (cuda.is_none() || !begins(lines[at], &DRIVER)) {
             continue;
-        };
-        let near = &lines[at.saturating_sub(NEAR)..lines.len().min(at + NEAR + 1)];
-        let tool = near.iter().find_map(|line| tool(line));
-        let cuda = field(line, &CUDA).or_else(|| near.iter().find_map(|line| field(line, &CUDA)));
-        if tool.is_none() && cuda.is_none() {
-            continue;
-        }
-        found += 1;
-        if found > MAX_TABLES {
-            break;
         }
         let mut table = SmiTable {
             line: at + 1,
             tool: tool.map(str::to_owned),
-            driver: driver.to_owned(),
+            driver: (*driver).to_owned(),
             cuda: cuda.map(str::to_owned),
             ..SmiTable::default()
         };
-        rows(&lines[at + 1..], &mut table);
+        rows(&lines[at + 1..to], &mut table);
         let is_new = all.iter().all(|other| {
             let line = other.line;
             *other
@@ -110,13 +114,22 @@ pub fn tables(text: &str) -> Vec<SmiTable> {
     all
 }
 
+/// Whether a line begins with one of these names.
+fn begins(line: &str, names: &[&str]) -> bool {
+    let line = line.trim_start_matches(['|', '>', '*', ' ', '\t']);
+    names.iter().any(|name| {
+        { line.get(..name.len()) }.is_some_and(|start| start.eq_ignore_ascii_case(name))
+    })
+}
+
 /// The value after one of these names and a colon.
 fn field<'a>(line: &'a str, names: &[&str]) -> Option<&'a str> {
     let lower = line.to_ascii_lowercase();
     names.iter().find_map(|name| {
         let at = lower.find(name)?;
         let rest = line[at + name.len()..].trim_start().strip_prefix(':')?;
-        let value = rest.trim_start().split([' ', '|']).next()?;
+        let rest = rest.trim_start_matches([' ', '\t', '*']);
+        let value = rest.split([' ', '\t', '|', ',', ';', '*']).next()?;
         Some(value)
             .filter(|value| is_version(value) || *value == "N/A" || UNREADABLE.contains(value))
     })
@@ -141,30 +154,37 @@ fn is_version(text: &str) -> bool {
             .all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Reads the rows of GPUs, up to the next head or the processes.
+/// Reads the rows of GPUs, up to the end of their part of the table.
 fn rows(lines: &[&str], table: &mut SmiTable) {
+    let (mut is_below, mut place) = (false, 0);
     for line in lines {
-        if ["Processes:", "MIG devices:", "NVIDIA-SMI"]
+        if ["Processes:", "MIG devices:"]
             .iter()
             .any(|end| line.contains(end))
         {
             return;
         }
-        let Some(row) = line.strip_prefix('|') else {
+        // Something may stand before it: the marks of a quotation, the time of a log.
+        let Some((_, row)) = line.split_once('|') else {
+            // The line that closes the last GPU.
+            table.has_rows |= is_below && line.contains("+--");
+            if is_below && !line.contains("+--") {
+                return;
+            }
+            place = 0;
             continue;
         };
         if row.starts_with("===") {
-            table.has_rows = true;
+            is_below = true;
             continue;
         }
-        let cells: Vec<_> = row.split('|').map(str::trim).collect();
-        // What stands behind the last bar is empty.
-        let [left, middle, right, ""] = cells[..] else {
+        let Some([left, middle, right]) = cells(row) else {
             continue;
         };
-        match first_of(left) {
-            Some((index, name)) if middle.contains(':') && table.gpus.len() < MAX_GPUS => {
-                table.has_rows = true;
+        let is_gpu = middle.contains(':') || middle.starts_with("N/A");
+        match first_of(left).filter(|_| is_gpu && table.gpus.len() < MAX_GPUS) {
+            Some((index, name)) => {
+                (is_below, place, table.has_rows) = (true, 1, true);
                 table.gpus.push(SmiGpu {
                     index,
                     name: name.to_owned(),
@@ -172,16 +192,34 @@ fn rows(lines: &[&str], table: &mut SmiTable) {
                     ..SmiGpu::default()
                 });
                 note(table, right, "Volatile Uncorr. ECC");
+                continue;
             }
-            _ if !table.has_rows => {}
-            _ if left.is_empty() && middle.is_empty() => {
+            None if place == 1 => second_line(table, left, middle, right),
+            None if place == 2 && left.is_empty() && middle.is_empty() => {
                 if let Some(gpu) = table.gpus.last_mut() {
                     gpu.mig = Some(right.to_owned());
                 }
             }
-            _ => second_line(table, left, middle, right),
+            None => {}
         }
+        place += usize::from(place > 0);
     }
+}
+
+/// The cells of a row of GPUs. What stands behind the last bar is empty; the bar may be lost.
+fn cells(row: &str) -> Option<[&str; 3]> {
+    let row = row.trim_end();
+    let mut cells = row
+        .strip_suffix('|')
+        .unwrap_or(row)
+        .split('|')
+        .map(str::trim);
+    let all = [
+        cells.next()?,
+        cells.next().unwrap_or(""),
+        cells.next().unwrap_or(""),
+    ];
+    cells.next().is_none().then_some(all)
 }
 
 /// The number and the name in the first cell of a GPU; the word after them is its persistence mode.
@@ -194,8 +232,11 @@ fn first_of(cell: &str) -> Option<(u32, &str)> {
 /// The second line of a GPU: its fan, temperature, performance state and power; its memory; its
 /// utilisation and compute mode.
 fn second_line(table: &mut SmiTable, left: &str, middle: &str, right: &str) {
-    let readings = left.split_whitespace().zip(["Fan", "Temp", "Perf", "Pwr"]);
-    for (value, column) in readings {
+    // One word for each value.
+    let left = UNREADABLE[1..].iter().fold(left.to_owned(), |left, sign| {
+        left.replace(sign, UNREADABLE[0])
+    });
+    for (value, column) in left.split_whitespace().zip(READINGS) {
         note(table, value, column);
     }
     note(table, middle, "Memory-Usage");
@@ -336,10 +377,59 @@ Fri Feb  9 04:30:31 2018
             "Driver version: r535",
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
             "Radeon driver version: 6.10.5 and nothing else",
+            "Node driver version: 6.3.0\nCUDA version: 12.1",
+            "CUDA Driver Version: 12.2\nCUDA Version: 12.1",
             "",
         ] {
             assert_eq!(tables(other), [], "{other}");
         }
+    }
+
+    #[test]
+    fn damaged_tables_are_read_as_far_as_they_go() {
+        let whole = &tables(OLD)[0].gpus;
+        let changed = |change: &dyn Fn(&str) -> String| {
+            let text: Vec<_> = OLD.lines().map(change).collect();
+            tables(&text.join("\n"))[0].clone()
+        };
+        let lost = changed(&|line| line.trim_end_matches(['|', ' ']).to_owned());
+        assert_eq!(&lost.gpus, whole, "without the border");
+        let logged = changed(&|line| format!("Nov 30 10:12:01 host job[1]: {line}\r"));
+        assert_eq!(&logged.gpus, whole, "in a log");
+        let names = |table: &SmiTable| Vec::from_iter(table.gpus.iter().map(|gpu| gpu.index));
+        let narrow = changed(&|line| line.chars().take(60).collect());
+        assert_eq!(names(&narrow), [0, 1], "cut on the right");
+        let head: Vec<_> = OLD.lines().take(7).collect();
+        let head = &tables(&head.join("\n"))[0];
+        assert!(head.gpus.is_empty() && !head.has_rows, "cut below the head");
+        // A row of another table is not a second line.
+        let mixed = OLD.split("\n\n").next().unwrap_or_default().to_owned();
+        let mixed = mixed + "\n| model | 9 / 9 | 5 Prohibited |\n";
+        assert_eq!(&tables(&mixed)[0].gpus, whole);
+        // Jetson boards have no bus; values may be of several words.
+        let jetson = "\
+| NVIDIA-SMI 540.4.0                Driver Version: 540.4.0      CUDA Version: 12.6     |
+|=========================================+======================+======================|
+|   0  Orin (nvgpu)                  N/A  | N/A              N/A |                  N/A |
+| N/A   N/A  N/A         Unknown Error / ERR! | Not Supported        |     N/A          N/A |
+";
+        let jetson = &tables(jetson)[0].gpus;
+        assert_eq!(jetson[0].name, "Orin (nvgpu)");
+        assert_eq!(jetson[0].unreadable, ["Pwr:Usage", "Pwr:Cap"]);
+    }
+
+    #[test]
+    fn each_head_has_its_own_versions() {
+        let of_hosts = "h1: | NVIDIA-SMI 580.95.05 Driver Version: 580.95.05 CUDA Version: 13.0 |\n\
+                        h2: | NVIDIA-SMI 535.54.03 Driver Version: 535.54.03 CUDA Version: 12.2 |";
+        let all = tables(of_hosts);
+        let tools: Vec<_> = all
+            .iter()
+            .filter_map(|table| table.tool.as_deref())
+            .collect();
+        assert_eq!(tools, ["580.95.05", "535.54.03"]);
+        let commas = &tables("Driver Version: 550.54.15, CUDA Version: 12.4")[0];
+        assert_eq!(commas.cuda.as_deref(), Some("12.4"));
     }
 
     #[test]

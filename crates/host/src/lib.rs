@@ -145,7 +145,7 @@ pub struct Facts {
     pub compilers: Vec<Compiler>,
     /// The version of the C library, `2.36`.
     pub glibc: Option<String>,
-    /// The Python that `python3` starts; without one, the Python that the system's package brings.
+    /// The Python of the system's `python3`; without one, that of the package that brings it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<AddOnVersion>,
     /// Evidence of a desktop: a file of its display manager, X server or Wayland compositor.

@@ -12,7 +12,7 @@ use crate::ids::CheckId;
 use crate::recognise::{NamedError, Recogniser, named_errors};
 use crate::render::explain::paste::{Explained, ExplainedError, Logged, PasteReport, text};
 use crate::smi::tables;
-use crate::text::without_escapes;
+use crate::text::{counted, without_escapes};
 use crate::translation::Translation;
 use gpusetup_data::{error_codes, messages};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,13 +41,15 @@ pub(crate) fn run(
 }
 
 /// Whether a text has a message or an error number that gpusetup knows.
-pub(crate) fn recognises(pasted: &str) -> Result<bool, Problem> {
+pub(crate) fn recognises(pasted: &str, database: &Database) -> Result<bool, Problem> {
     let messages = messages();
     let recogniser = Recogniser::new(&messages).map_err(|e| Problem::unexpected(e.to_string()))?;
     Ok(!recogniser.find(pasted).is_empty()
-        || !tables(pasted).is_empty()
         || !xids(pasted).is_empty()
         || !sxids(pasted).is_empty()
+        || tables(pasted)
+            .iter()
+            .any(|table| smi::is_known(table, database))
         || !errors_in(pasted, &error_codes())?.is_empty())
 }
 
@@ -109,8 +111,22 @@ fn examined(
         sxids: sxids(pasted),
     };
     let today = options.request.today();
-    let tables = tables(pasted).into_iter().take(MAX_TABLES);
-    let tables = tables.map(|table| smi::article(&table, database, &today));
+    let tables = tables(pasted).into_iter();
+    let tables = tables.filter(|table| smi::is_known(table, database));
+    let mut tables: Vec<_> = tables
+        .map(|table| smi::article(&table, database, &today))
+        .collect();
+    // Those in which something is wrong first; of the others, the last is the newest.
+    tables.reverse();
+    tables.sort_by_key(|table| !smi::has_findings(table));
+    let left_out = tables.len().saturating_sub(MAX_TABLES);
+    tables.truncate(MAX_TABLES);
+    if left_out > 0
+        && let Some(last) = tables.pop()
+    {
+        let more = counted(left_out as u64, "more table is", "more tables are");
+        tables.push(last.with("says", format!("{more} in the text.")));
+    }
     Ok(PasteReport::new(
         messages.collect(),
         errors.collect(),
@@ -119,7 +135,7 @@ fn examined(
         known,
         language,
     )
-    .with_tables(tables.collect()))
+    .with_tables(tables))
 }
 
 fn errors_in<'a>(pasted: &str, codes: &'a [ErrorCode]) -> Result<Vec<NamedError<'a>>, Problem> {

@@ -12,6 +12,12 @@ use std::collections::BTreeMap;
 /// The share of memory in use from which a GPU counts as full, in percent.
 const FULL: u64 = 95;
 
+/// The label of what is wrong.
+const WRONG: &str = "wrong";
+
+/// The first driver branch whose table names CUDA.
+const NAMES_CUDA: u16 = 410;
+
 /// The most kinds of GPUs that are named.
 const MAX_NAMES: usize = 8;
 
@@ -33,15 +39,22 @@ impl Finding {
     }
 }
 
+/// Whether a table is one of nvidia-smi: without the program's name, other programs may have printed
+/// these versions, and then the driver has a branch that nobody knows.
+pub(super) fn is_known(table: &SmiTable, database: &Database) -> bool {
+    let version = table.driver.parse::<DriverVersion>();
+    table.tool.is_some() || version.is_ok_and(|version| database.branch(version.branch).is_some())
+}
+
 /// What a table says on a day, `2026-11-30`.
 pub(super) fn article(table: &SmiTable, database: &Database, today: &str) -> Article {
     let mut findings = of_gpus(&table.gpus);
     findings.extend(of_the_head(table));
-    let (driver, is_old) = driver(table, database, today);
+    let (driver, replaces) = driver(table, database, today);
     let title = match (findings.is_empty(), table.has_rows) {
         (false, _) => "What is wrong in this table of nvidia-smi".to_owned(),
-        (true, true) => "A table of nvidia-smi in which nothing is wrong".to_owned(),
-        (true, false) => "The first lines of nvidia-smi".to_owned(),
+        (true, true) => "A table of nvidia-smi in which every GPU answers".to_owned(),
+        (true, false) => "Versions, as nvidia-smi prints them".to_owned(),
     };
     let mut article = Article::new("nvidia-smi", title).with("driver", driver);
     article = article.with("cuda", cuda(table, database));
@@ -51,16 +64,24 @@ pub(super) fn article(table: &SmiTable, database: &Database, today: &str) -> Art
         article = article.with("means", text);
     }
     for finding in findings {
-        article = article.with("wrong", finding.text);
+        article = article.with(WRONG, finding.text);
         let new = finding.commands.into_iter();
         let new: Vec<_> = new.filter(|one| !article.run.contains(one)).collect();
         article.run.extend(new);
     }
-    article.run.extend(is_old);
+    article.run.extend(replaces);
     article.see = ["cuda version", "gpu-util", "uncorr. ecc"]
         .map(|subject| quoted(subject).to_string())
         .into();
     article
+}
+
+/// Whether something is wrong in the table that an article is about.
+pub(super) fn has_findings(article: &Article) -> bool {
+    article
+        .paragraphs
+        .iter()
+        .any(|paragraph| paragraph.label == WRONG)
 }
 
 /// The driver and its branch, and the command that replaces it if that is advised.
@@ -90,9 +111,8 @@ fn driver(table: &SmiTable, database: &Database, today: &str) -> (String, Option
         .max()
     {
         Some(fixed) => {
-            let remedy = causes::fixed_driver(fixed);
             let text = format!("{text}. {fixed} has security fixes that it lacks.");
-            (text, remedy.commands.into_iter().next())
+            (text, Some("gpusetup plan --profile driver".to_owned()))
         }
         None => (text + ".", None),
     }
@@ -102,7 +122,7 @@ fn driver(table: &SmiTable, database: &Database, today: &str) -> (String, Option
 fn cuda(table: &SmiTable, database: &Database) -> String {
     match table.cuda.as_deref() {
         Some(version) if version.starts_with(|c: char| c.is_ascii_digit()) => format!(
-            "{version} is the newest CUDA that this driver runs by itself. Which toolkit is installed, nvcc --version shows."
+            "{version} is the newest CUDA that this driver runs by itself. nvcc --version shows which toolkit is installed."
         ),
         Some(other) => format!(
             "{other}: there is no libcuda.so.1 that works, so CUDA programs find no GPU. In a container, NVIDIA_DRIVER_CAPABILITIES lacks compute, or the engine did not pass the driver on."
@@ -111,11 +131,13 @@ fn cuda(table: &SmiTable, database: &Database) -> String {
             let version = table.driver.parse::<DriverVersion>().ok();
             let branch = version.and_then(|version| database.branch(version.branch));
             let newest = branch.and_then(|branch| branch.max_cuda);
-            let runs = newest.map(|cuda| format!(": this one runs CUDA {cuda} and older"));
-            format!(
-                "Drivers before 410 do not show the newest CUDA that they run{}.",
-                runs.unwrap_or_default()
-            )
+            let runs = newest.map(|cuda| format!(" This one runs CUDA {cuda} and older."));
+            let is_old = version.is_some_and(|version| version.branch < NAMES_CUDA);
+            let why = match is_old {
+                true => "Drivers before 410 do not show the newest CUDA that they run.",
+                false => "The text does not have the newest CUDA that the driver runs.",
+            };
+            why.to_owned() + &runs.unwrap_or_default()
         }
     }
 }
@@ -143,32 +165,30 @@ fn of_gpus(gpus: &[SmiGpu]) -> Vec<Finding> {
     let mut all = Vec::new();
     let ill = |is_ill: fn(&SmiGpu) -> bool| Vec::from_iter(gpus.iter().filter(move |g| is_ill(g)));
     let silent = ill(SmiGpu::is_silent);
-    if let Some(first) = silent.first() {
+    if !silent.is_empty() {
         all.push(Finding::new(
             format!(
-                "{}: ERR! in all values. The driver cannot reach it any more: the kernel's log has an Xid that says why.",
+                "{}: ERR! in all values. The driver cannot reach it any more. An Xid in the kernel's log says why, and whether a reset is enough.",
                 named(&silent)
             ),
-            [
-                "sudo dmesg | gpusetup explain -".to_owned(),
-                format!("sudo nvidia-smi --gpu-reset -i {}", first.index),
-            ],
+            ["sudo dmesg | gpusetup explain -".to_owned()],
         ));
     }
     let partly = ill(|gpu| !gpu.unreadable.is_empty() && !gpu.is_silent());
     if let Some(first) = partly.first() {
         let columns = first.unreadable.join(", ");
         all.push(Finding::new(
-            format!("{}: no value for {columns}.", named(&partly)),
+            format!("{}: the driver could not read {columns}.", named(&partly)),
             [format!("nvidia-smi -q -i {}", first.index)],
         ));
     }
     let faulty = ill(|gpu| gpu.ecc_errors.is_some_and(|count| count > 0));
     if let Some(first) = faulty.first() {
-        let count: u64 = faulty.iter().filter_map(|gpu| gpu.ecc_errors).sum();
+        let counts = faulty.iter().filter_map(|gpu| gpu.ecc_errors);
+        let count = counts.fold(0, u64::saturating_add);
         all.push(Finding::new(
             format!(
-                "{}: {} in memory that ECC did not correct, since the driver was loaded. Programs that used it ended.",
+                "{}: {} in its memory that ECC did not correct, since the driver was loaded. They end the programs that use that memory.",
                 named(&faulty),
                 counted(count, "error", "errors")
             ),
@@ -179,7 +199,7 @@ fn of_gpus(gpus: &[SmiGpu]) -> Vec<Finding> {
     if let Some(first) = waiting.first() {
         all.push(Finding::new(
             format!(
-                "{}: the MIG mode changes when the GPU is reset.",
+                "{}: the MIG mode changes when the GPU is reset, which needs all its programs stopped.",
                 named(&waiting)
             ),
             [format!("sudo nvidia-smi --gpu-reset -i {}", first.index)],
@@ -194,7 +214,7 @@ fn of_gpus(gpus: &[SmiGpu]) -> Vec<Finding> {
     }
     let full = ill(|gpu| {
         gpu.memory
-            .is_some_and(|(used, all)| used * 100 > all * FULL)
+            .is_some_and(|(used, all)| used <= all && used / FULL > all / 100)
     });
     if let Some(first) = full.first() {
         all.push(Finding::new(

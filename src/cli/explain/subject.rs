@@ -17,7 +17,6 @@ use crate::render::explain::article::Article;
 use crate::render::explain::paste::remedy_of;
 use crate::resolve::{TargetGpu, known_gpu};
 use crate::subject;
-use crate::text::visible;
 use crate::translation::Translation;
 use crate::translation::words;
 use gpusetup_data::{error_codes, subjects};
@@ -25,6 +24,9 @@ use std::rc::Rc;
 
 /// How many names are suggested for one that is not known.
 const MAX_NEAR: usize = 3;
+
+/// The most words of a question about a vulnerability.
+const MAX_ASKED: usize = 6;
 
 /// The subjects with releases that have pages, or are refused.
 const RELEASED: [&str; 3] = ["driver", "toolkit", "cudnn"];
@@ -119,8 +121,19 @@ fn of_kind(
         [id] if id.starts_with("gs") && id[2..].starts_with(|c: char| c.is_ascii_digit()) => {
             check(id, language)
         }
-        ["gs", number] if number.parse::<u16>().is_ok() => check(&format!("gs{number}"), language),
-        [cve] if cve.starts_with("cve-") => vulnerability(cve, options.host.database()?),
+        ["gs", number] if number.bytes().all(|b| b.is_ascii_digit()) => {
+            check(&format!("gs{number}"), language)
+        }
+        ["cve", number] => match vulnerability_in(&format!("cve-{number}")) {
+            Some(name) => vulnerability(name, options.host.database()?),
+            None => return Ok(None),
+        },
+        // A question, and not a pasted text.
+        few if few.len() <= MAX_ASKED
+            && let Some(name) = words.iter().find_map(|word| vulnerability_in(word)) =>
+        {
+            vulnerability(name, options.host.database()?)
+        }
         ["exit" | "exit-code", code] | ["exit", "code", code] => exit(code, language),
         ["xid", number] => xid(number, options.host.database()?, language),
         ["sxid", number] => sxid(number, options.host.database()?, language),
@@ -137,14 +150,21 @@ fn of_kind(
     article.map(Some)
 }
 
+/// The number of a vulnerability in a word: `CVE-2025-33219`.
+fn vulnerability_in(word: &str) -> Option<String> {
+    let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    let (year, number) = word.strip_prefix("cve-")?.split_once('-')?;
+    let are_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let is_one = year.len() == 4 && (4..=8).contains(&number.len());
+    (is_one && are_digits(year) && are_digits(number)).then(|| word.to_uppercase())
+}
+
 /// What a vulnerability concerns, by its number, and which releases have the fix.
-fn vulnerability(name: &str, database: &Database) -> Result<Article, Problem> {
-    let name = name.to_uppercase();
+fn vulnerability(name: String, database: &Database) -> Result<Article, Problem> {
     let concerns = |bulletin: &&Bulletin| bulletin.vulnerabilities.contains(&name);
     let Some(bulletin) = database.bulletins.iter().find(concerns) else {
         let problem = Problem::usage(format!(
-            "{} is in none of the {} bulletins of NVIDIA's that gpusetup knows",
-            visible(&name),
+            "{name} is in none of the {} NVIDIA bulletins that gpusetup knows",
             database.bulletins.len()
         ));
         return Err(problem
@@ -152,8 +172,8 @@ fn vulnerability(name: &str, database: &Database) -> Result<Article, Problem> {
             .attempt("gpusetup doctor  # whether this host lacks fixes that are known"));
     };
     let which = match bulletin.vulnerabilities.len() {
-        1 => "The vulnerability of this bulletin.".to_owned(),
-        count => format!("One of the {count} vulnerabilities of this bulletin."),
+        1 => "The vulnerability in this bulletin.".to_owned(),
+        count => format!("One of {count} vulnerabilities in this bulletin."),
     };
     let fixes = bulletin.fixes(database);
     let means = format!("{which} The first releases with the fixes: {fixes}.");
