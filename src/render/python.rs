@@ -35,7 +35,7 @@ pub(crate) fn of_plan(
             if at == 0 {
                 out += &wrapped("  ", &only_for(plan, system, wanted), width);
             }
-            // Only uv brings a Python of its own.
+            // pip installs into the Python that runs it; uv can fetch another one.
             let fits = wanted.newest().is_some();
             commands.retain(|command| fits && command.tool != "pip");
         }

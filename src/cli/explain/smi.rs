@@ -7,7 +7,7 @@ use crate::render::explain::article::Article;
 use crate::smi::{SmiGpu, SmiTable};
 use crate::text::{counted, one_line, quoted};
 use crate::version::DriverVersion;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// The share of memory in use from which a GPU counts as full, in percent.
 const FULL: u64 = 95;
@@ -245,12 +245,10 @@ fn shortened(name: &str) -> String {
 
 /// GPUs by their names: `8 GPUs (NVIDIA H200)`.
 fn names(gpus: &[SmiGpu]) -> String {
-    let mut kinds = BTreeMap::new();
-    for gpu in gpus {
-        *kinds.entry(gpu.name.as_str()).or_insert(0) += 1;
-    }
-    let names = kinds.into_keys().take(MAX_NAMES);
-    let names: Vec<_> = names.map(shortened).collect();
+    let kinds = BTreeSet::from_iter(gpus.iter().map(|gpu| gpu.name.as_str()));
+    let names: Vec<_> = { kinds.into_iter().take(MAX_NAMES) }
+        .map(shortened)
+        .collect();
     let count = counted(gpus.len() as u64, "GPU", "GPUs");
     format!("{count} ({})", names.join(", "))
 }

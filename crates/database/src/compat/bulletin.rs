@@ -73,22 +73,15 @@ impl Bulletin {
         let fixed = self.fixed_companion.filter(|fixed| fixed.id == id)?;
         (version < fixed.version).then_some(fixed.version)
     }
-}
 
-impl Bulletin {
     /// The first releases with the fixes: `drivers 570.195.03, 580.95.05`, `CUDA 13.1`.
     pub fn fixes(&self, database: &Database) -> String {
         let drivers: Vec<_> = self.fixed.iter().map(ToString::to_string).collect();
-        let word = if drivers.len() == 1 {
-            "driver"
-        } else {
-            "drivers"
+        let mut all = match drivers.as_slice() {
+            [] => Vec::new(),
+            [only] => vec![format!("driver {only}")],
+            several => vec![format!("drivers {}", several.join(", "))],
         };
-        let drivers = format!("{word} {}", drivers.join(", "));
-        let mut all: Vec<_> = { self.fixed.first() }
-            .map(|_| drivers)
-            .into_iter()
-            .collect();
         all.extend(self.fixed_toolkit.map(|v| format!("CUDA {v}")));
         let toolkit = self.fixed_container_toolkit;
         all.extend(toolkit.map(|v| format!("NVIDIA Container Toolkit {v}")));
