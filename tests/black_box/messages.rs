@@ -182,7 +182,7 @@ fn errors_that_a_text_names_are_explained() {
         ),
         (Some(true), Some(2))
     );
-    let numbers = "cudaGetDeviceCount returned 802\n-> system\nE0000 failed call to cuInit: UNKNOWN ERROR (303)\nCUDA error 0, CUDA error 13.0\n";
+    let numbers = "cudaGetDeviceCount returned 802\n-> system\nE0000 failed call to cuInit: UNKNOWN ERROR (100)\nCUDA error 0, CUDA error 13.0\n";
     let json = run_with_input(&["explain", "-", "--gpu", "h100", "--json"], numbers).json();
     let codes: Vec<_> = json["errors"]
         .as_array()
@@ -191,7 +191,7 @@ fn errors_that_a_text_names_are_explained() {
         .map(|e| e["code"].as_u64())
         .collect();
     assert!(
-        codes.contains(&Some(303)) && json["recognised"] == true,
+        codes.contains(&Some(100)) && json["recognised"] == true,
         "{json:#}"
     );
     let own = "RuntimeError: CUDA error: an illegal memory access was encountered\nggml_cuda_init: failed to initialize CUDA: no CUDA-capable device is detected\n\
