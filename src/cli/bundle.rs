@@ -194,6 +194,11 @@ fn create(options: &CreateOptions) -> Result<Exit, Problem> {
     }
     let work = Work::folder(&system, &options.cache);
     if let Some(here) = here {
+        // The bundle names the published repositories; their packages come from the mirrors.
+        let plans = plans
+            .iter()
+            .map(|plan| plan.clone().fetched_from(&sources.mirrors, database));
+        let plans: Vec<_> = plans.collect();
         packages(&system, here, &plans, &work, &mut contents, &created)?;
     }
     let written = contents.write(&options.out, &mut progress_printer("written"))?;

@@ -559,7 +559,7 @@ fn what_is_requested_comes_and_goes() {
     machine.offer(&host, &own, &[old], &[old]);
     // Without Fabric Manager, another package has the driver's version. DKMS notes what it is asked
     // for.
-    host.ask("sed -i 's/nvidia-fabricmanager-595/nvidia-utils-595/' /sbin/modinfo");
+    host.ask("sed -i 's/nvidia-fabricmanager-595/nvidia-utils-595-server/' /sbin/modinfo");
     host.ask("printf '#!/bin/sh\\necho \"$*\" >>/root/dkms\\n' >/usr/sbin/dkms; chmod 755 /usr/sbin/dkms");
     call(&["apply", "--yes", "--accept-eula"], &with_gds).succeeds();
     assert_eq!(
