@@ -43,7 +43,14 @@ pub(crate) fn of_plan(
         for command in commands.into_iter().take(shown) {
             // A command is not broken into lines: it is to be copied.
             let python = other.and_then(|(_, wanted)| chosen_python(plan, wanted));
-            for line in in_environment(command, at == 0, python, plan.host.os.package_manager) {
+            let headers = plan.python.iter().any(|package| package.compiled);
+            let environment = Environment {
+                is_first: at == 0,
+                python,
+                manager: plan.host.os.package_manager,
+                headers,
+            };
+            for line in environment.lines(command) {
                 out += &format!("    {}\n", paint.bold(&line));
             }
         }
@@ -140,30 +147,47 @@ fn planning(host: &str, request: &Request) -> String {
     words.join(" ")
 }
 
-/// The commands that install a package into a virtual environment. The first package's commands
-/// create it, because systems refuse pip's packages in Python's own directories (PEP 668).
-fn in_environment(
-    command: &PythonCommand,
+/// The virtual environment that a package is installed into.
+struct Environment {
+    /// The first package's commands create it, because systems refuse pip's packages in Python's
+    /// own directories (PEP 668).
     is_first: bool,
+    /// The Python that uv brings.
     python: Option<AddOnVersion>,
     manager: Option<PackageManager>,
-) -> Vec<String> {
-    let line = &command.command;
-    match (command.tool.as_str(), is_first) {
-        ("pip", true) => {
-            let module = manager.and_then(|manager| {
-                let package = packages::of(manager).by_hand.venv?;
-                Some(crate::causes::install(manager, package))
-            });
-            let install = format!("python3 -m venv venv && venv/bin/{line}");
-            module.into_iter().chain([install]).collect()
+    /// Something is compiled with the headers of the system's Python.
+    headers: bool,
+}
+
+impl Environment {
+    /// The commands that install a package.
+    fn lines(&self, command: &PythonCommand) -> Vec<String> {
+        let line = match command.tool.as_str() {
+            "pip" => command
+                .command
+                .replace("pip install ", "venv/bin/pip install "),
+            _ => command.command.clone(),
+        };
+        match (command.tool.as_str(), self.is_first) {
+            ("pip", true) => {
+                let install = format!("python3 -m venv venv && {line}");
+                self.modules().into_iter().chain([install]).collect()
+            }
+            ("uv", true) => {
+                let python = self.python.map(|version| format!(" --python {version}"));
+                vec![format!("uv venv{} && {line}", python.unwrap_or_default())]
+            }
+            _ => vec![line],
         }
-        ("pip", false) => vec![format!("venv/bin/{line}")],
-        ("uv", true) => {
-            let python = python.map(|version| format!(" --python {version}"));
-            vec![format!("uv venv{} && {line}", python.unwrap_or_default())]
-        }
-        _ => vec![line.clone()],
+    }
+
+    /// The command that installs what the system's Python lacks.
+    fn modules(&self) -> Option<String> {
+        let manager = self.manager?;
+        let by_hand = &packages::of(manager).by_hand;
+        let headers = self.headers.then_some(by_hand.python_headers);
+        let names: Vec<_> = by_hand.venv.into_iter().chain(headers).collect();
+        (!names.is_empty()).then(|| crate::causes::install(manager, &names.join(" ")))
     }
 }
 

@@ -99,6 +99,7 @@ pub(crate) static MANAGER: Manager = Manager {
         containerd: Some("containerd"),
         slurmd: Some("slurmd"),
         venv: Some("python3-venv"),
+        python_headers: "python3-dev",
         globs_versions: true,
         refresh: "apt-get update",
         owner: "dpkg -S",

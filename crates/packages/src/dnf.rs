@@ -101,6 +101,7 @@ pub(crate) static MANAGER: Manager = Manager {
         containerd: None,
         slurmd: Some("slurm-slurmd"),
         venv: None,
+        python_headers: "python3-devel",
         globs_versions: true,
         refresh: "dnf makecache",
         owner: "rpm -qf",

@@ -119,6 +119,8 @@ pub struct ByHand {
     pub containerd: Option<&'static str>,
     pub slurmd: Option<&'static str>,
     pub venv: Option<&'static str>,
+    /// The package of Python's headers, which compiling its extensions needs.
+    pub python_headers: &'static str,
     /// Whether it accepts a version that ends in `*`.
     pub globs_versions: bool,
     /// Downloads the package lists.

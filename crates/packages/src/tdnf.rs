@@ -60,6 +60,7 @@ pub(crate) static MANAGER: Manager = Manager {
         containerd: None,
         slurmd: None,
         venv: None,
+        python_headers: "python3-devel",
         globs_versions: false,
         refresh: "tdnf makecache",
         owner: "rpm -qf",

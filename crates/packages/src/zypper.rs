@@ -102,6 +102,7 @@ pub(crate) static MANAGER: Manager = Manager {
         containerd: Some("containerd"),
         slurmd: Some("slurm-node"),
         venv: None,
+        python_headers: "python3-devel",
         globs_versions: false,
         refresh: "zypper refresh",
         owner: "rpm -qf",

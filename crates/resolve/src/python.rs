@@ -3,8 +3,8 @@
 
 use super::TargetGpu;
 use gpusetup_database::compat::{
-    BundledComponent, CudaRelease, Database, Framework, FrameworkBuild, FrameworkNeeds,
-    FrameworkRelease, PythonRange,
+    AddOnArtifact, AddOnId, BundledComponent, CudaRelease, Database, Framework, FrameworkBuild,
+    FrameworkNeeds, FrameworkRelease, PythonRange,
 };
 use gpusetup_database::compat::{PythonInstall, framework_and_version, without_label};
 use gpusetup_database::version::{AddOnVersion, CudaVersion, DriverVersion};
@@ -30,6 +30,9 @@ pub struct PythonPackage {
     /// It runs with newer versions of the same major version, too. Its packages then bring the
     /// newest.
     pub(crate) or_newer: bool,
+    /// Its packages bring the newest cuDNN of the major version.
+    #[serde(skip)]
+    takes_newest_cudnn: bool,
     /// Where CUDA and cuDNN come from.
     pub(crate) libraries: Libraries,
     /// The oldest driver that runs programs of this CUDA; in a plan also the host's GPUs.
@@ -37,6 +40,13 @@ pub struct PythonPackage {
     /// The commands that install the build, each for one package manager. Empty if no source says
     /// where it is published.
     pub commands: Vec<PythonCommand>,
+    /// It is compiled on the host, with Python's headers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(skip_serializing_if = "std::ops::Not::not")
+    )]
+    pub compiled: bool,
     /// The versions of Python that its wheels are for, if they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<PythonRange>,
@@ -149,10 +159,15 @@ impl PythonPackage {
             cuda: build.first_cuda(),
             cudnn: build.first_cudnn(),
             or_newer: build.cuda_min.is_some(),
+            takes_newest_cudnn: build.cudnn_min.is_some()
+                && install
+                    .as_ref()
+                    .is_some_and(|install| install.brings.contains(&BundledComponent::Cudnn)),
             libraries: libraries(build, install.as_ref()),
             minimum_driver: newest
                 .filter(|_| build.torch_from.is_none())
                 .map(|c| c.minimum_driver),
+            compiled: build.needs == FrameworkNeeds::Compiler && !commands.is_empty(),
             commands,
             python: release.python,
             extensions: newest
@@ -166,8 +181,44 @@ impl PythonPackage {
         }
     }
 
-    /// With the oldest driver that also knows these GPUs.
+    /// With the oldest driver that also knows these GPUs, and with a cuDNN that they run.
     pub fn on(self, database: &Database, gpus: &[Rc<TargetGpu>]) -> Self {
+        self.with_cudnn_for(database, gpus)
+            .with_driver_for(database, gpus)
+    }
+
+    /// Names a cuDNN for pip, if the newest one has no code for a GPU.
+    fn with_cudnn_for(mut self, database: &Database, gpus: &[Rc<TargetGpu>]) -> Self {
+        let Some(cudnn) = self.cudnn.filter(|_| self.takes_newest_cudnn) else {
+            return self;
+        };
+        let line = self.cuda.major.to_string();
+        let mut released = database
+            .add_on_archives(AddOnId::CUDNN)
+            .filter(|archive| archive.version.major == cudnn.major)
+            .filter(|archive| *archive.cuda_line == *line);
+        let runs = |archive: &&AddOnArtifact| {
+            database.range_of(archive).is_some_and(|range| {
+                gpus.iter()
+                    .filter_map(|card| card.capability)
+                    .all(|capability| range.runs_on(capability))
+            })
+        };
+        let newest = released.clone().next();
+        let fitting = released.find(runs);
+        if let (Some(newest), Some(fitting)) = (newest, fitting)
+            && newest.version != fitting.version
+        {
+            let pin = format!(" nvidia-cudnn-cu{line}=={}", fitting.version);
+            for command in self.commands.iter_mut().filter(|c| c.tool != "conda") {
+                command.command += &pin;
+            }
+        }
+        self
+    }
+
+    /// With the oldest driver that also knows these GPUs.
+    fn with_driver_for(self, database: &Database, gpus: &[Rc<TargetGpu>]) -> Self {
         let first = gpus.iter().filter_map(|card| card.first_branch).max();
         let Some(first) = first.filter(|first| {
             self.minimum_driver
@@ -307,12 +358,38 @@ fn pip(install: &PythonInstall, version: &str) -> Vec<PythonCommand> {
             .map(|index| format!("--index-url {}", quoted(index))),
     );
     let words = words.join(" ");
+    let first: Vec<_> = install.before.iter().map(|name| quoted(name)).collect();
     [("pip", "pip install"), ("uv", "uv pip install")]
-        .map(|(tool, command)| PythonCommand {
-            tool: tool.to_owned(),
-            command: format!("{command} {words}"),
+        .map(|(tool, command)| {
+            let before = match first.as_slice() {
+                [] => String::new(),
+                names => format!("{command} {} && ", names.join(" ")),
+            };
+            let torch = install
+                .torch_backend
+                .as_ref()
+                .map(|backend| torch_from(tool, backend));
+            PythonCommand {
+                tool: tool.to_owned(),
+                command: format!("{before}{command} {words}{}", torch.unwrap_or_default()),
+            }
         })
         .into()
+}
+
+/// Where PyTorch's wheels are, by CUDA: the index of torch in frameworks.yaml.
+const PYTORCH_INDEX: &str = "https://download.pytorch.org/whl";
+
+/// The option that takes PyTorch from its own index. pip prefers the version there, whose label is
+/// newer; uv takes a package from the first index that has it, so it is told of PyTorch alone.
+fn torch_from(tool: &str, backend: &str) -> String {
+    match tool {
+        "uv" => format!(" --torch-backend {}", quoted(backend)),
+        _ => format!(
+            " --extra-index-url {}",
+            quoted(&format!("{PYTORCH_INDEX}/{backend}"))
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -372,7 +449,7 @@ mod tests {
         );
         assert_eq!(
             commands("flash-attn", 0, "x86_64")[0],
-            "pip install 'flash-attn==2.8.*' --no-build-isolation"
+            "pip install packaging psutil ninja setuptools wheel && pip install 'flash-attn==2.8.*' --no-build-isolation"
         );
         assert_eq!(commands("tensorrt", 0, "x86_64"), [""; 0]);
     }

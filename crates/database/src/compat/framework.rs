@@ -72,6 +72,10 @@ pub struct FrameworkRelease {
     /// the project's own index.
     #[serde(default)]
     pub cpu_only: Vec<String>,
+    /// The part of PyTorch's index, `cu129`, that has the PyTorch it pins, for the machine
+    /// architectures for which PyPI has that without CUDA alone.
+    #[serde(default)]
+    pub torch_backend: BTreeMap<String, String>,
     /// The sources.
     pub sources: Vec<SourceId>,
 }

@@ -27,6 +27,9 @@ pub struct PythonPackage {
     /// Options of pip and uv: `--no-build-isolation`.
     #[serde(default)]
     pub(crate) options: Vec<String>,
+    /// Packages that have to be installed before it: what it is compiled with.
+    #[serde(default)]
+    pub(crate) before: Vec<String>,
     pub(crate) sources: Vec<SourceId>,
 }
 
@@ -114,6 +117,10 @@ pub struct PythonInstall<'a> {
     pub brings: &'a [BundledComponent],
     /// Further options.
     pub options: &'a [String],
+    /// Packages that have to be installed before it.
+    pub before: &'a [String],
+    /// The part of PyTorch's index, `cu129`, that PyTorch comes from; none for PyPI.
+    pub torch_backend: Option<String>,
     /// Where this is published.
     pub sources: &'a [SourceId],
 }
@@ -174,6 +181,7 @@ impl Framework {
         let PythonPackage {
             brings,
             options,
+            before,
             sources,
             ..
         } = way;
@@ -182,6 +190,8 @@ impl Framework {
             index,
             brings,
             options,
+            before,
+            torch_backend: release.torch_backend.get(architecture).cloned(),
             sources,
         })
     }
