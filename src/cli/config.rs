@@ -205,19 +205,20 @@ impl Config {
             .map(|s| s.get_name().to_owned())
             .collect();
         subcommands.into_iter().fold(command, |command, name| {
-            command.mut_subcommand(name, |sub| {
-                let ids: Vec<_> = sub
-                    .get_arguments()
-                    .filter_map(|a| Some((a, a.get_long()?)))
-                    .filter(|(a, long)| a.get_env() == Some(OsStr::new(&variable(long))))
-                    .filter_map(|(a, long)| {
-                        Some((a.get_id().clone(), self.defaults.get(long)?.clone()))
-                    })
-                    .collect();
-                ids.into_iter().fold(sub, |sub, (id, values)| {
-                    sub.mut_arg(id, |arg| arg.default_values(values))
-                })
-            })
+            command.mut_subcommand(name, |sub| self.with_defaults(self.with_own_defaults(sub)))
+        })
+    }
+
+    /// A command with the defaults of its own options, and not of its subcommands'.
+    fn with_own_defaults(&self, command: Command) -> Command {
+        let ids: Vec<_> = command
+            .get_arguments()
+            .filter_map(|a| Some((a, a.get_long()?)))
+            .filter(|(a, long)| a.get_env() == Some(OsStr::new(&variable(long))))
+            .filter_map(|(a, long)| Some((a.get_id().clone(), self.defaults.get(long)?.clone())))
+            .collect();
+        ids.into_iter().fold(command, |command, (id, values)| {
+            command.mut_arg(id, |arg| arg.default_values(values))
         })
     }
 }

@@ -41,10 +41,12 @@ pub(crate) fn branch<'a>(database: &'a Database, text: &str) -> Result<&'a Drive
         .drivers
         .iter()
         .find(|driver| want.accepts(driver.version));
+    let exactly: Option<DriverVersion> = text.parse().ok();
     let number = text
         .parse()
         .ok()
-        .or(released.map(|driver| driver.version.branch));
+        .or(released.map(|driver| driver.version.branch))
+        .or(exactly.map(|version| version.branch));
     let newest = database.drivers.iter().map(|driver| driver.version).max();
     let found = number.and_then(|number| database.branch(number));
     found.ok_or_else(|| unknown("driver", text, newest, "gpusetup db list drivers"))
@@ -71,9 +73,21 @@ fn add_on(database: &Database, of: &AddOn, text: &str) -> Result<Article, Proble
 /// The page about a release of the driver, of CUDA or of an add-on.
 pub(crate) fn page(database: &Database, layer: &str, text: &str) -> Result<Article, Problem> {
     match (layer, database.add_on_named(layer)) {
-        ("driver", _) => Ok(pages::branch(database, branch(database, text)?)),
+        ("driver", _) => Ok(of_driver(database, branch(database, text)?, text)),
         (_, Some(of)) => add_on(database, of, text),
         (_, None) => Ok(pages::cuda(database, cuda(database, text)?)),
+    }
+}
+
+/// The page about a branch, for a release that the database may not have.
+fn of_driver(database: &Database, branch: &DriverBranch, text: &str) -> Article {
+    let page = pages::branch(database, branch);
+    match text.parse() {
+        Ok(release) if database.driver(release).is_none() => page.with(
+            "note",
+            format!("the database does not have the release {release} of this branch"),
+        ),
+        _ => page,
     }
 }
 

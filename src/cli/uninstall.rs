@@ -277,21 +277,16 @@ fn inventory(
     let installed = installed(options, system, manager)?;
     let owners = owners(system, manager, &unwanted.places(facts))
         .map_err(|e| cannot_ask(of(manager).record, &e))?;
-    let [notes, toolkit_notes, container_notes] = [
-        RepositoryUse::Driver,
-        RepositoryUse::Toolkit,
-        RepositoryUse::Containers,
-    ]
-    .map(|usage| {
-        repository_notes(system, database, &facts.os, &facts.machine.arch, usage)
-            .map_err(|e| cannot_ask(of(manager).record, &e))
-    });
+    let mut notes = BTreeMap::new();
+    for of_use in RepositoryUse::ALL {
+        let noted = repository_notes(system, database, &facts.os, &facts.machine.arch, of_use)
+            .map_err(|e| cannot_ask(of(manager).record, &e))?;
+        notes.insert(of_use, noted);
+    }
     Ok(Inventory {
         installed,
         owners,
-        notes: notes?,
-        toolkit_notes: toolkit_notes?,
-        container_notes: container_notes?,
+        notes,
         ..without_packages
     })
 }

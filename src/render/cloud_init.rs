@@ -135,6 +135,9 @@ fn config(plan: &Plan, wishes: &UserDataOptions) -> String {
     if plan.request.library_path {
         config += "      library-path: true\n";
     }
+    if plan.request.no_epel {
+        config += "      no-epel: true\n";
+    }
     if wishes.sources.offline {
         config += "      offline: true\n";
     }

@@ -9,8 +9,8 @@ use gpusetup::plan::Plan;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const NOW: &str = "595.58.03-1";
-const LATER: &str = "595.71.05-1";
+const NOW: &str = "595.91.07-1";
+const LATER: &str = "595.99.02-1";
 const NEXT_BRANCH: &str = "620.10.01-1";
 const DRIVER: [&str; 3] = ["nvidia-kernel-open-dkms", "nvidia-driver-cuda", "libcuda1"];
 /// The repository's folder below a server, and the file of its key there.
@@ -257,7 +257,7 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
         .succeeds()
         .json();
     assert_eq!(
-        plan["selection"]["driver"]["version"], "595.58.03",
+        plan["selection"]["driver"]["version"], "595.91.07",
         "{}",
         plan["reasons"]
     );
@@ -504,4 +504,81 @@ fn only_what_the_pinned_key_signs_comes_to_dnf() {
         offered.split_whitespace().collect::<Vec<_>>(),
         ["cuda-toolkit-13-0"]
     );
+}
+
+#[test]
+#[ignore = "needs root and what tests/run installs"]
+fn dkms_alone_comes_from_epel_if_its_key_signed_the_package() {
+    let work = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| work.path().join(name);
+    let below = at("served/pub/epel/9/Everything/x86_64");
+    ["repos", "root"]
+        .iter()
+        .for_each(|folder| fs::create_dir(at(folder)).expect("made"));
+    fs::create_dir_all(&below).expect("made");
+    let [ours, stranger] = ["ours", "stranger"].map(Signer::new);
+    fs::write(at("spec"), spec(&["dkms", "bash"])).expect("written");
+    let define = format!("_rpmdir {}", text(&below));
+    let build = ["-bb", "--quiet", "-D", &define, "-D"];
+    let name = ["_build_name_fmt %%{NAME}.rpm", text(&at("spec"))].map(str::to_owned);
+    let name: Vec<_> = name.iter().map(String::as_str).collect();
+    machine("rpmbuild", &[&build[..], &name[..]].concat()).succeeds();
+
+    // EPEL's lists are not signed: that nobody signed these is no obstacle.
+    let server = Server::of(&at("served"));
+    let plan = ["plan", "--os", "rhel-10", "--gpu", "a100"];
+    let wish = ["--profile", "driver", "--mirror", &server.url, "--json"];
+    let repository = added(&[&plan[..], &wish[..]].concat());
+    assert_eq!(repository.name, "epel-10-x86_64");
+    let plan = ["plan", "--os", "rocky-9", "--gpu", "a100"];
+    let without = gpusetup([&plan[..], &wish[..], &["--no-epel"]].concat()).succeeds();
+    assert!(!without.out.contains("epel-9-x86_64"), "{without:?}");
+    let all: Plan = serde_json::from_str(&gpusetup([&plan[..], &wish[..]].concat()).succeeds().out)
+        .expect("a plan");
+    let mut added = all.acts().filter_map(|act| match &act.operation {
+        Operation::AddRepository(repository) => Some(repository.clone()),
+        _ => None,
+    });
+    let repository = added
+        .find(|repository| repository.name == "epel-9-x86_64")
+        .expect("it is added");
+    let [file] = &repository.files_with(&[at("key.asc")])[..] else {
+        panic!("one file")
+    };
+    fs::write(at("repos/epel.repo"), &file.content).expect("written");
+    fs::write(at("key.asc"), ours.public_key()).expect("written");
+    let mut cache = 0;
+    let mut dnf = |arguments: &[&str]| {
+        cache += 1;
+        machine("createrepo_c", &["--quiet", text(&below)]).succeeds();
+        let options = [
+            format!("--installroot={}", text(&at("root"))),
+            format!("--setopt=reposdir={}", text(&at("repos"))),
+            format!("--setopt=cachedir={}", text(&at(&format!("cache{cache}")))),
+        ];
+        let options = options.iter().map(String::as_str);
+        let own = ["-y", "-q", "--releasever=9"];
+        let all = own
+            .into_iter()
+            .chain(options)
+            .chain(arguments.iter().copied());
+        machine("dnf", &all.collect::<Vec<_>>())
+    };
+    let offered = dnf(&["repoquery", "--available", "--qf", "%{name}\n"])
+        .succeeds()
+        .out;
+    assert_eq!(offered.split_whitespace().collect::<Vec<_>>(), ["dkms"]);
+
+    // A package of nobody, of another key, and of the key in the file.
+    let refused = |ran: &Ran| ran.code != Some(0) && ran.err.contains("dkms");
+    let ran = dnf(&["install", "dkms"]);
+    assert!(refused(&ran), "nobody signed it: {ran:?}");
+    let package = [below.join("dkms.rpm")];
+    stranger.sign_packages(&package);
+    let ran = dnf(&["install", "dkms"]);
+    assert!(refused(&ran), "another key signed it: {ran:?}");
+    machine("rpmsign", &["--delsign", text(&package[0])]).succeeds();
+    ours.sign_packages(&package);
+    dnf(&["install", "dkms"]).succeeds();
+    machine("rpm", &["--root", text(&at("root")), "-q", "dkms"]).succeeds();
 }

@@ -72,7 +72,7 @@ fn dcgm_comes_from_nvidias_repository_and_is_started() {
     ] {
         let plan = run(&wish(os, "a100", &[&driver[..], &["--json"]].concat())).json();
         assert_eq!(schema::mistakes("plan.json", &plan), [""; 0], "{os}");
-        let [added] = operations(&plan, "add-repository")[..] else {
+        let [added, ..] = operations(&plan, "add-repository")[..] else {
             panic!("{os}: {plan}")
         };
         assert!(
@@ -359,7 +359,7 @@ fn gpudirect_storage_is_installed_after_a_driver_with_open_modules() {
         ];
         let plan = run(&[&own[..], &more].concat()).json();
         assert_eq!(schema::mistakes("plan.json", &plan), [""; 0], "{os}");
-        let [added] = operations(&plan, "add-repository")[..] else {
+        let [added, ..] = operations(&plan, "add-repository")[..] else {
             panic!("{os}: {plan}")
         };
         assert!(

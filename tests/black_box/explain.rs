@@ -632,7 +632,7 @@ fn releases_packages_and_architectures_have_pages() {
         ("nvidia-driver-580-open", "driver branch 580"),
         ("cuda-toolkit-12-8", "CUDA 12.8.2"),
         ("cuda-13-0", "CUDA 13.0"),
-        ("cuda 12", "CUDA 12.9.1"),
+        ("cuda 12", "CUDA 12.9.2"),
         ("cuda v12.4", "CUDA 12.4.1"),
         ("cuda cu124", "CUDA 12.4.1"),
         ("cuda newest", "CUDA 13."),
@@ -1015,6 +1015,23 @@ fn pasted(text: &str) -> String {
 #[test]
 fn a_table_of_nvidia_smi_says_what_is_wrong() {
     insta::assert_snapshot!(pasted(TABLE), @"
+    nvidia-smi shows ERR! in place of values
+      > |ERR! ERR! ERR! ERR! / ERR! | 0MiB / 40960MiB | ERR! ERR! |
+      says    The driver knows the GPU, but could not read its state.
+      cause 1 The GPU hangs or was lost.
+      check   sudo dmesg | grep -E 'Xid|fallen off'
+              has a line for this GPU
+      do      Explain the kernel log, then reboot. If it comes back, check power,
+              temperature and the slot, or have the board replaced.
+                sudo dmesg | gpusetup explain -
+      cause 2 The release of the driver cannot read a single value of this board,
+              such as the fan or the power.
+      check   sudo dmesg | grep -E 'Xid|fallen off'
+              prints nothing, and CUDA programs run
+      do      Install another release of the driver. Programs run on the GPU
+              meanwhile.
+                gpusetup plan --upgrade
+
     What is wrong in this table of nvidia-smi
       driver    550.54.15: driver branch 550 is past its end of life (2025-04-17)
                 and gets no more fixes.

@@ -601,14 +601,26 @@ fn why_there_are_no_packages_is_said_as_it_is() {
 #[test]
 fn packages_that_no_repository_has_are_named() {
     let driver = ["--gpu", "h100", "--profile", "driver"];
+    let without_epel = [&driver[..], &["--no-epel"]].concat();
     let of = |tree: &Tree, change: &dyn Fn(&mut Value)| {
-        let plan = plan_for(tree, change, &driver).json();
+        let plan = plan_for(tree, change, &without_epel).json();
         ["GS101", "GS402", "GS410", "GS411"]
             .map(|check| warnings(&plan, check))
             .concat()
     };
-    // DKMS comes from EPEL, which the host must have.
+    // DKMS comes from EPEL, which the plan adds, or the host must have.
     let rocky = Tree::rocky_9();
+    let adding = plan_for(&rocky, |_| {}, &driver).json();
+    assert_eq!(warnings(&adding, "GS411"), [""; 0]);
+    let steps = adding["steps"].as_array().expect("steps").iter();
+    let adds = steps.filter(|step| step["id"] == "add-repository");
+    let acts = adds.flat_map(|step| step["operations"].as_array().into_iter().flatten());
+    let epel: Vec<_> = acts.filter(|act| act["name"] == "epel-9-x86_64").collect();
+    assert_eq!(epel.len(), 1, "{adding:#}");
+    assert_eq!(
+        (&epel[0]["unsigned_lists"], &epel[0]["any_version"][0]),
+        (&json!(true), &json!("dkms"))
+    );
     insta::assert_snapshot!(of(&rocky, &|_| {}).join("\n"), @"
     Rocky Linux 9 keeps only the headers of its newest kernels: if dnf does not find kernel-devel-matched-5.14.0-570.el9.x86_64, upgrade the kernel and reboot first, or enable the repository that has it
     dkms is in EPEL, which is not enabled on this host: sudo dnf install https://dl.fedoraproject.org/pub/epel/epel-release-latest-9.noarch.rpm

@@ -195,13 +195,16 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
         || !request.add_ons.is_empty()
         || !request.components.is_empty()
         || !request.additional_toolkits.is_empty();
-    let fitting: Vec<_> = db
-        .cuda
-        .iter()
-        .filter(|c| toolkit_fits(db, facts, request, &cards, c))
-        .collect();
+    // Archives where no release can be had as usual.
+    let ways = [false, true].map(|archives| {
+        let fits = |c: &&CudaRelease| toolkit_fits(db, facts, request, &cards, c, archives);
+        db.cuda.iter().filter(fits).collect::<Vec<_>>()
+    });
     let newest_wanted = |want: String| request.upgrade || want == "latest";
-    for driver in &drivers {
+    let each = drivers
+        .iter()
+        .flat_map(|driver| ways.iter().map(move |fitting| (driver, fitting)));
+    for (driver, fitting) in each {
         let mut toolkits = fitting.clone();
         toolkits.retain(|c| {
             driver
@@ -626,7 +629,9 @@ fn drivers<'a>(
     let server = if arch == "aarch64" { "sbsa" } else { arch };
     let archive = DriverVariant::Companion(companion("fabric-manager"));
     let is_manager = |a: &DriverArtifact| a.variant == archive && a.artifact.arch == server;
-    let joined = has_switches(db, facts) || is_in_a_rack(db, facts);
+    // IMEX only for hosts that are to share memory.
+    let joined =
+        has_switches(db, facts) || is_in_a_rack(db, facts) && !request.imex_peers.is_empty();
     let unmanaged = |version: DriverVersion| {
         let mut of_version = db
             .drivers
@@ -931,6 +936,7 @@ fn toolkit_fits(
     request: &Request,
     cards: &[Card],
     c: &CudaRelease,
+    from_archives: bool,
 ) -> bool {
     let targets = |card: &Card| {
         let Some(capability) = card.capability else {
@@ -1004,7 +1010,12 @@ fn toolkit_fits(
                 .component_releases
                 .iter()
                 .any(|r| r.version == c.version && r.components.iter().any(compiles));
-            installed(facts, request, c) || if runs { published } else { alone }
+            installed(facts, request, c)
+                || if runs && !from_archives {
+                    published
+                } else {
+                    alone
+                }
         } else {
             has_components(db, facts, request, c, arch)
         }

@@ -8,7 +8,8 @@ use gpusetup::exit::Exit;
 use gpusetup::host::{AddOnFiles, Facts, InstalledDriver, Origin, Toolkit};
 use gpusetup::ids::{AddOnRule, Rule, RuleId};
 use gpusetup::resolve::{
-    AdditionalToolkitRequest, ChosenDriver, Conflict, Hint, Method, Request, Resolution, resolve,
+    AdditionalToolkitRequest, ChosenDriver, Conflict, Hint, Method, Request, Resolution,
+    ToolkitMethod, resolve,
 };
 use gpusetup::version::{CudaVersion, Want};
 
@@ -77,7 +78,20 @@ fn what_was_installed_as_chosen_is_chosen_again() {
         };
         let again = installed(facts, &first, &request);
         let second = resolve(&database, &again, &request).expect("what fitted once fits");
-        assert_eq!(second.selection().cuda, first.selection().cuda, "host {n}");
+        // One that came from archives, for want of a runfile, is kept as it is.
+        let whole = |found: &Resolution| {
+            let cuda = found.selection().cuda;
+            cuda.map(|cuda| {
+                (
+                    cuda.version,
+                    request.components.is_empty() || cuda.components.len() > 0,
+                )
+            })
+        };
+        assert_eq!(whole(&second), whole(&first), "host {n}");
+        if !request.components.is_empty() {
+            assert_eq!(second.selection().cuda, first.selection().cuda, "host {n}");
+        }
         assert_eq!(
             second.selection().cudnn,
             first.selection().cudnn,
@@ -551,7 +565,7 @@ fn a_card_that_the_modules_asked_for_do_not_run_gets_its_driver_suggested() {
 }
 
 #[test]
-fn a_release_without_a_usable_runfile_is_suggested_as_components() {
+fn a_release_without_a_usable_runfile_comes_from_archives() {
     let database = embedded();
     let fedora = database.distribution("fedora", "44", &[]).expect("Fedora");
     let hopper = database.gpu_named("H100 PCIe").expect("an H100");
@@ -569,24 +583,35 @@ fn a_release_without_a_usable_runfile_is_suggested_as_components() {
             ..default_request()
         },
     ] {
-        let conflict = refusal(&database, &facts, request);
+        // No runfile of it can be verified; its archives can.
+        let found = resolve(&database, &facts, &request).expect("it fits");
+        let selection = found.selection();
+        let cuda = selection.cuda.expect("a toolkit");
+        assert_eq!((cuda.version.major, cuda.version.minor), (13, 4));
+        assert!(cuda.components.len() > 20, "{cuda:?}");
+        let reason = found
+            .reasons
+            .iter()
+            .find(|reason| reason.text.contains("component archives"))
+            .expect("a reason");
+        assert!(
+            reason
+                .text
+                .contains("its runfile cannot be had or verified"),
+            "{}",
+            reason.text
+        );
+        let by_runfile = Request {
+            toolkit_method: ToolkitMethod::Runfile,
+            ..request
+        };
+        let conflict = refusal(&database, &facts, by_runfile);
         assert!(
             conflict
                 .sentence
                 .contains("the checksum of its runfile is not known"),
             "{conflict}"
         );
-        let found = commands(&conflict)
-            .iter()
-            .any(|command| command.contains("--components nvcc,cudart"));
-        assert!(found, "{conflict}: {:?}", conflict.hints);
-        let instead = conflict
-            .alternative
-            .expect("an alternative")
-            .selection
-            .cuda
-            .expect("a toolkit");
-        assert_eq!((instead.version.major, instead.version.minor), (13, 4));
     }
 }
 
@@ -597,7 +622,18 @@ fn a_framework_without_a_version_is_the_newest_that_fits() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let plan = ran.json();
     let reason = plan["reasons"][0]["text"].as_str().unwrap_or_default();
-    assert!(reason.starts_with("tensorrt==11."), "{reason}");
+    assert!(reason.starts_with("tensorrt==11.4"), "{reason}");
+    let ran = host.run(&[
+        "plan",
+        "--gpu",
+        "h100",
+        "--for",
+        "tensorrt",
+        "--toolkit-method",
+        "runfile",
+        "--json",
+    ]);
+    let plan = ran.json();
     let newer = |r: &&serde_json::Value| r["candidate"] == "tensorrt==11.4";
     let rejected = plan["rejected"]
         .as_array()

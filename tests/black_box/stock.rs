@@ -45,7 +45,14 @@ fn a_new_installation_gets_everything_that_it_lacks() {
 fn a_script_has_the_warnings_of_its_plan() {
     for format in ["sh", "cloud-init"] {
         let ran = run(&[
-            "plan", "--os", "rocky-9", "--gpu", "h100x8", "--format", format,
+            "plan",
+            "--os",
+            "rocky-9",
+            "--gpu",
+            "h100x8",
+            "--no-epel",
+            "--format",
+            format,
         ]);
         for check in ["GS411", "GS101"] {
             assert!(

@@ -244,7 +244,7 @@ fn user_data_has_no_query_of_a_signed_address() {
 #[test]
 fn user_data_has_everything_that_was_asked_for() {
     let asked = "--profile driver --power-limit 300 --persistence on --ecc off --gpu-clocks default --mig 3g.40gb --updates hold --module-option nvidia.NVreg_EnableGpuFirmware=0 \
-        --module-option nvidia-uvm.uvm_disable_hmm=1 --library-path --imex-peers 10.0.0.1,10.0.0.2";
+        --module-option nvidia-uvm.uvm_disable_hmm=1 --library-path --no-epel --imex-peers 10.0.0.1,10.0.0.2";
     let ask: Vec<_> = ["plan", "--os", "ubuntu-24.04"]
         .into_iter()
         .chain(asked.split_whitespace())
@@ -266,7 +266,7 @@ fn user_data_has_everything_that_was_asked_for() {
     ])
     .json();
     let here = run(&[&ask[..], &["--gpu", "h100", "--json"]].concat()).json();
-    for key in ["settings", "imex_peers", "library_path"] {
+    for key in ["settings", "imex_peers", "library_path", "no_epel"] {
         assert_eq!(
             there["request"][key], here["request"][key],
             "{key}: {}",

@@ -60,7 +60,7 @@ use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toolkit::{compiled, nvcc, other_toolkits, set_for_everybody, shells};
+use toolkit::{compiled, nvcc, other_toolkits, removed_toolkits, set_for_everybody, shells};
 
 /// Inputs other than the host itself.
 #[derive(Debug, Clone, Default)]
@@ -175,6 +175,10 @@ pub struct Seen {
     pub cached: Vec<LoaderCacheEntry>,
     /// Where LD_LIBRARY_PATH is set for all users: the file and its line.
     pub library_paths: Vec<(PathBuf, String)>,
+    /// Where variables of all users name a toolkit's directory that is not there: the file, its
+    /// line and the directory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed_toolkits: Vec<(PathBuf, String, PathBuf)>,
     /// The version that each cuDNN reports when it is loaded by its SONAME.
     pub cudnn: BTreeMap<String, Answer<AddOnVersion>>,
     /// The same for other add-ons.
@@ -290,6 +294,7 @@ pub fn gather(
         library_paths: probes.run(Probe::LibraryPaths, || {
             set_for_everybody(system, &["LD_LIBRARY_PATH="])
         }),
+        removed_toolkits: probes.run(Probe::LibraryPaths, || removed_toolkits(system)),
         denied,
         blocked,
         images: programs.images,

@@ -70,7 +70,7 @@ probes! {
     Shells "the PATH of shells" "the PATH of shells" [shells other_toolkits],
     LoaderDirectories "loader-directories" "the loader's directories" [loader_directories],
     LoaderCache "loader-cache" "the loader's cache" [cached],
-    LibraryPaths "library-paths" "LD_LIBRARY_PATH for all users" [library_paths],
+    LibraryPaths "library-paths" "LD_LIBRARY_PATH for all users" [library_paths removed_toolkits],
     Apt "apt" "apt's repositories" [apt],
     Bus "bus" "the bus between the GPUs" [bus],
     Containers "containers" "the container engines" [containers],

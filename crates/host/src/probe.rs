@@ -292,7 +292,7 @@ fn space(reader: &mut Reader, look: &ProbeOptions) -> Vec<Space> {
 
 /// What a repository that gpusetup adds is for. Each use has its own source, so that one goes
 /// without the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RepositoryUse {
     /// Drivers and their companions.
     Driver,
@@ -300,6 +300,18 @@ pub enum RepositoryUse {
     Toolkit,
     /// The toolkit for containers.
     Containers,
+    /// What builds kernel modules.
+    BuildTools,
+}
+
+impl RepositoryUse {
+    /// Every use.
+    pub const ALL: [Self; 4] = [
+        Self::Driver,
+        Self::Toolkit,
+        Self::Containers,
+        Self::BuildTools,
+    ];
 }
 
 /// The files that gpusetup writes on a host to add repositories.
@@ -378,6 +390,10 @@ fn added_repositories<'a>(
                 .into_iter()
                 .collect()
         }
+        RepositoryUse::BuildTools => {
+            let extra = distribution.into_iter().flat_map(|d| &d.extra_repositories);
+            extra.filter_map(|extra| extra.adds.as_deref()).collect()
+        }
     };
     ids.into_iter()
         .filter_map(|id| database.package_repository(id))
@@ -390,7 +406,9 @@ fn added_repositories<'a>(
                 .map(|key| key.fingerprint.as_str())
                 .collect();
             let name = match of {
-                RepositoryUse::Driver | RepositoryUse::Containers => repository.name_for(arch)?,
+                RepositoryUse::Driver | RepositoryUse::Containers | RepositoryUse::BuildTools => {
+                    repository.name_for(arch)?
+                }
                 RepositoryUse::Toolkit => repository
                     .toolkit
                     .as_ref()
@@ -433,13 +451,7 @@ fn paths(
             .chain(of.module_file().map(PathBuf::from))
             .collect::<Vec<_>>()
     });
-    let of_repositories = [
-        RepositoryUse::Driver,
-        RepositoryUse::Toolkit,
-        RepositoryUse::Containers,
-    ]
-    .into_iter()
-    .flat_map(|of| {
+    let of_repositories = RepositoryUse::ALL.into_iter().flat_map(|of| {
         let RepositoryFiles { keys, sources } = repository_files(database, os, arch, of);
         keys.into_iter().chain(sources)
     });

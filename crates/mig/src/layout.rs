@@ -40,6 +40,15 @@ pub enum LayoutError {
 }
 
 impl Layout {
+    /// Of its profiles, the one that the newest driver branch is needed for, and that branch. None
+    /// if every branch offers them, or the driver itself named them.
+    pub fn newest_needed<'a>(&self, geometry: &'a Geometry) -> Option<(&'a str, u16)> {
+        let each = geometry.profiles.iter().zip(&self.0);
+        let used = each.filter(|(_, count)| **count > 0);
+        used.filter_map(|(profile, _)| Some((profile.name.as_str(), profile.first_driver_branch?)))
+            .max_by_key(|(_, branch)| *branch)
+    }
+
     /// No instances.
     pub(crate) fn empty(geometry: &Geometry) -> Self {
         Self(vec![0; geometry.profiles.len()])

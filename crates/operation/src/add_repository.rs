@@ -43,6 +43,13 @@ pub struct AddRepository {
     pub url: String,
     /// The keys that may sign it.
     pub keys: Vec<RepositoryKey>,
+    /// Whether they sign its packages alone, and not its lists.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(skip_serializing_if = "std::ops::Not::not")
+    )]
+    pub unsigned_lists: bool,
     /// What its list says of itself, in the words of apt's preferences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
@@ -209,6 +216,7 @@ impl AddRepository {
         NewRepository {
             name: &self.name,
             url: &self.url,
+            unsigned_lists: self.unsigned_lists,
             release: self.release.as_deref(),
             packages: &self.packages,
             any_version: &self.any_version,
@@ -318,7 +326,7 @@ impl AddRepository {
     }
 
     /// Writes the files, and has the package manager fetch the lists, which shows that the keys
-    /// sign them. Packages that come from a folder need no lists.
+    /// sign them if they are signed. Packages that come from a folder need no lists.
     fn add(
         &self,
         on: &System,
@@ -520,6 +528,7 @@ impl Action for AddRepository {
             name,
             url: address,
             keys,
+            unsigned_lists: _,
             release,
             packages,
             any_version,

@@ -12,6 +12,8 @@ pub struct NewRepository<'a> {
     pub name: &'a str,
     /// Its address, without a slash at its end.
     pub url: &'a str,
+    /// Whether its lists have no signature, only its packages.
+    pub unsigned_lists: bool,
     /// What its list says of itself, if the manager takes packages from it by that:
     /// `o=NVIDIA,l=NVIDIA CUDA`.
     pub release: Option<&'a str>,

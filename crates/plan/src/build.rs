@@ -44,7 +44,7 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
         without_blocked(&host, conflict).for_request(&request)
     })?;
     let context = StepContext::new(&host, &request, &chosen);
-    let (first, mut warnings) = prerequisites::prerequisites(&context);
+    let (first, mut warnings) = prerequisites::prerequisites(&context, database);
     warnings.extend(prerequisites::of_engine(&context));
     warnings.extend(warnings::warnings(database, &context));
     warnings.extend(with_options(&host, &context));
@@ -101,6 +101,7 @@ fn with_options(host: &KnownHost, context: &StepContext) -> Vec<Warning> {
     let driver = |asked: &Request| driver_for(host, asked);
     let incomplete = fabric::complete_instead(database, context, driver);
     let mut not_run = Vec::from_iter(untouched_driver::not_run(database, context, toolkit));
+    not_run.extend(untouched_driver::packages_not_run(chosen));
     let mut unfixed = Vec::from_iter(fixes::missing_in_toolkit(
         database, request, chosen, toolkit,
     ));
@@ -199,6 +200,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     }
     let context = StepContext::new(host, request, resolution);
     prerequisites::not_without_tools(&context)?;
+    mig_step::not_before_driver(host.database, &context)?;
     fabric::not_without_fabric(host.database, &context)?;
     fabric::not_without_peers(&context)?;
     requested::not_without_source(host.database, &context)?;
@@ -225,8 +227,7 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     // The runfile fails if another driver uses the GPU. Packages install anyway; their modules load
     // at the next boot.
     let early = driver.is_some_and(|d| d.install.method() == Method::Runfile) && rival;
-    // Fabric Manager refuses a driver of another version, so the new one has to be loaded before it
-    // starts.
+    // Fabric Manager and nvidia-smi refuse a driver of another version.
     let replaced = driver.is_some_and(|driver| is_replaced(context, driver));
     let late = driver.is_some() && (rival && !early || replaced);
     if early {
@@ -272,14 +273,16 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     steps
 }
 
-/// Whether another version of the driver is loaded, and units or kernel modules that need the new
-/// one are started.
+/// Whether another version of the driver is loaded, and stays so: packages replace its files alone,
+/// and its programs refuse a module of another version. A runfile's installer replaces the module,
+/// too, except where units or kernel modules that need the new one are started.
 fn is_replaced(context: &StepContext, driver: &ChosenDriver) -> bool {
+    let by_packages = driver.install.method() != Method::Runfile;
     let starts = context.companions.as_ref().is_some_and(|companions| {
         companions.units().next().is_some() || companions.own_modules().next().is_some()
     });
     let loaded = context.facts.loaded_modules.as_deref().unwrap_or_default();
-    starts
+    (starts || by_packages)
         && loaded.iter().any(|module| {
             module.name == "nvidia"
                 && module

@@ -6,15 +6,22 @@ use super::gpu_services::units_of;
 use super::mig::{AtBoot, GpuPartition, Units, beside_units, partition_of, restored};
 use super::{Act, Step, StepId};
 use gpusetup_database::compat::{Database, MigRole};
+use gpusetup_database::version::DriverVersion;
 use gpusetup_host::{Facts, MachineKind};
 use gpusetup_mig::{Board, Geometry, Layout, Wanted, at_boot_for_all, fit, nearest};
 use gpusetup_nvidia::{DeviceState, MigHost};
 use gpusetup_operation::{Link, Operation};
-use gpusetup_resolve::{Conflict, MigRequest, Request};
+use gpusetup_resolve::{Conflict, Hint, MigRequest, Request};
 use gpusetup_system::Node;
 use gpusetup_text::ids::CheckId;
 
 const TITLE: &str = "Partition the GPUs (MIG)";
+/// The first driver with MIG, as NVIDIA's MIG User Guide says (`explain mig`).
+const FIRST_DRIVER: DriverVersion = DriverVersion {
+    branch: 450,
+    minor: 80,
+    patch: Some(2),
+};
 /// Where packages install gpusetup.
 const PROGRAM: &str = "/usr/bin/gpusetup";
 
@@ -285,6 +292,49 @@ pub(crate) fn not_refused(
             .hint(
                 "add --mig-services stop: gpusetup stops them, and starts them again afterwards",
             ));
+    }
+    Ok(())
+}
+
+/// Refuses a layout that the driver of the plan does not offer.
+pub(crate) fn not_before_driver(
+    database: &Database,
+    context: &StepContext,
+) -> Result<(), Conflict> {
+    let (wish, driver) = (
+        context.request.settings.mig.as_ref(),
+        context.chosen.driver.as_ref(),
+    );
+    let Some((wish, driver)) = wish.zip(driver) else {
+        return Ok(());
+    };
+    let (version, asked) = (driver.version, &context.request);
+    let tasks = tasks(database, context.facts, &wish.layout);
+    for (board, geometry, wanted) in tasks.iter().filter_map(|task| task.as_ref().ok()) {
+        let Wanted::Layout(layout) = wanted else {
+            continue;
+        };
+        let of_profile = layout
+            .newest_needed(geometry)
+            .filter(|(_, branch)| *branch > version.branch);
+        let (what, least) = match of_profile {
+            Some((profile, branch)) => (
+                format!("the profile {profile} of {}", board.shown()),
+                branch.to_string(),
+            ),
+            None if version < FIRST_DRIVER => ("MIG".to_owned(), FIRST_DRIVER.to_string()),
+            None => continue,
+        };
+        let sentence = format!("{what} needs driver {least} or newer, and this plan has {version}");
+        let newer = format!(">={least}").parse().map(|driver| Request {
+            driver,
+            ..(*asked).clone()
+        });
+        let conflict = Conflict::request(sentence).check(CheckId::GS802);
+        return Err(match newer {
+            Ok(newer) => conflict.hint(Hint::asking("with such a driver", newer)),
+            Err(_) => conflict,
+        });
     }
     Ok(())
 }

@@ -1,18 +1,21 @@
 //! The packages needed to build kernel modules and compile CUDA programs: headers of the kernel
 //! that will run, the compiler that built it, DKMS, and a host compiler that nvcc supports.
 
-use super::context::{StepContext, skipped, step};
+use super::context::{StepContext, file_act, skipped, step};
 use super::{Act, Step, StepId, Warning};
-use gpusetup_database::compat::{CudaRelease, Distribution};
+use gpusetup_database::compat::{
+    CudaRelease, Database, Distribution, ExtraRepository, KernelToolset, PackageRepository,
+};
 use gpusetup_host::{Facts, Kernel, MachineKind, kernel_headers, offers_headers};
-use gpusetup_operation::{Operation, Packages, packages};
+use gpusetup_operation::{Operation, Packages, WriteFile, packages};
 use gpusetup_resolve::{ChosenToolkit, Conflict, distributions_gcc};
 use gpusetup_text::ids::CheckId;
+use gpusetup_text::paths::DKMS_COMPILER;
 
 const TITLE: &str = "Install the build tools";
 
 /// The step that installs them, and warnings.
-pub(crate) fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
+pub(crate) fn prerequisites(context: &StepContext, database: &Database) -> (Step, Vec<Warning>) {
     let mut warnings = Vec::new();
     let Some(distribution) = context.distribution else {
         let why = gpusetup_causes::unknown_packages(&context.facts.os.name);
@@ -21,6 +24,7 @@ pub(crate) fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
     };
     warnings.extend(named_as(context, distribution));
     let (mut names, mut why, mut missing) = (Vec::new(), Vec::new(), false);
+    let mut compiler = None;
     if builds(context) {
         missing = true;
         names.extend(distribution.build_tools.iter().cloned());
@@ -45,6 +49,14 @@ pub(crate) fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
                 {
                     why.push(format!("kernel {} was built with {gcc}", kernel.release));
                     names.push(gcc);
+                }
+                if let Some(toolset) = distribution.toolset_of(&kernel.release) {
+                    why.push(format!(
+                        "kernel {} was built with the compiler in {}, which DKMS is told to use",
+                        kernel.release, toolset.package
+                    ));
+                    names.push(toolset.package.clone());
+                    compiler = Some(dkms_compiler(context, toolset));
                 }
             }
             Err(warning) => warnings.push(warning),
@@ -77,9 +89,15 @@ pub(crate) fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
             .driver
             .as_ref()
             .and_then(|driver| driver.install.added());
+        let of_tools = added_for_tools(context, database);
         let names: Vec<_> = names
             .iter()
             .filter(|name| !added.is_some_and(|added| added.packages.contains(name)))
+            .filter(|name| {
+                !of_tools
+                    .iter()
+                    .any(|(extra, _)| extra.packages.contains(name))
+            })
             .cloned()
             .collect();
         warnings.extend(unavailable(context.facts, distribution, &names));
@@ -98,6 +116,7 @@ pub(crate) fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
             satisfied: !missing,
         });
     }
+    acts.extend(compiler);
     if acts.is_empty() {
         why.push("everything is already installed".to_owned());
     }
@@ -105,6 +124,20 @@ pub(crate) fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
         step(StepId::Prerequisites, TITLE, why.join("; "), acts),
         warnings,
     )
+}
+
+/// Has DKMS build with the compiler of a toolset.
+fn dkms_compiler(context: &StepContext, toolset: &KernelToolset) -> Act {
+    let file = WriteFile {
+        path: DKMS_COMPILER.into(),
+        content: format!(
+            "# Written by gpusetup.\nbuild_environment=\"{}\"\n",
+            toolset.environment
+        ),
+        mode: 0o644,
+        merged_from: None,
+    };
+    file_act(context.facts, file.into())
 }
 
 /// The missing packages of a host compiler for nvcc, and why they are needed.
@@ -197,16 +230,8 @@ fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> 
     let manager = distribution.package_manager;
     let mut warnings = Vec::new();
     for extra in &distribution.extra_repositories {
-        let wanted: Vec<_> = extra
-            .packages
-            .iter()
-            .filter(|p| {
-                names.contains(p)
-                    && facts.offered.as_ref().map(|all| all.contains_key(*p)) != Some(true)
-            })
-            .cloned()
-            .collect();
-        if !wanted.is_empty() && !facts.has_enabled(&extra.seen_as) {
+        let wanted = lacking(facts, extra, names);
+        if !wanted.is_empty() {
             let enable = extra
                 .enable
                 .replace("{version}", &facts.os.version)
@@ -235,6 +260,39 @@ fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> 
         warnings.push(Warning::new(CheckId::GS101, text));
     }
     warnings
+}
+
+/// Those of the packages that only this repository has, which is not enabled.
+fn lacking(facts: &Facts, extra: &ExtraRepository, names: &[String]) -> Vec<String> {
+    if facts.has_enabled(&extra.seen_as) {
+        return Vec::new();
+    }
+    let offered = facts.offered.as_ref();
+    extra
+        .packages
+        .iter()
+        .filter(|name| names.contains(name))
+        .filter(|name| offered.is_none_or(|all| !all.contains_key(*name)))
+        .cloned()
+        .collect()
+}
+
+/// The repositories that the plan adds for what builds kernel modules: EPEL, for DKMS.
+pub(crate) fn added_for_tools<'a>(
+    context: &'a StepContext,
+    database: &'a Database,
+) -> Vec<(&'a ExtraRepository, &'a PackageRepository)> {
+    let facts = context.facts;
+    let wanted = builds(context) && !context.request.no_epel;
+    let Some(distribution) = context.distribution.filter(|_| wanted) else {
+        return Vec::new();
+    };
+    let extra = distribution.extra_repositories.iter();
+    extra
+        .filter(|extra| !lacking(facts, extra, &distribution.build_tools).is_empty())
+        .filter_map(|extra| Some((extra, database.package_repository(extra.adds.as_deref()?)?)))
+        .filter(|(_, repository)| repository.archs.contains_key(&facts.machine.arch))
+        .collect()
 }
 
 /// The package that the installer in CUDA's runfiles needs, and why, if a runfile is used.

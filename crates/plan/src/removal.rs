@@ -50,15 +50,11 @@ pub struct Inventory {
     pub installed: BTreeMap<String, String>,
     /// For each path that may be removed, the packages that own files there.
     pub owners: BTreeMap<PathBuf, BTreeSet<String>>,
-    /// What the package manager has noted about the driver's repository that gpusetup may have
-    /// added.
-    pub notes: Vec<Note>,
-    /// The same for the toolkit's repository.
-    pub toolkit_notes: Vec<Note>,
+    /// What the package manager has noted about the repositories that gpusetup may have added, by
+    /// their use.
+    pub notes: BTreeMap<RepositoryUse, Vec<Note>>,
     /// The files of search paths that may name a toolkit.
     pub path_files: PathFiles,
-    /// The same for the container toolkit's repository.
-    pub container_notes: Vec<Note>,
     /// The configuration files of container engines that gpusetup changed.
     pub originals: BTreeMap<PathBuf, Original>,
     /// The CDI specifications that the container toolkit wrote.
@@ -309,6 +305,8 @@ impl RemovalPlanner<'_> {
         let stays =
             toolkit.is_there(self.database, self.facts) && !self.removes_packaged_toolkits();
         steps.extend(driver.removal(self.database, self.facts, stays.then_some(&toolkit)));
+        let of_tools = self.repository(RepositoryUse::BuildTools);
+        steps.extend(of_tools.removal(self.database, self.facts, None));
         Ok(steps)
     }
 
@@ -318,7 +316,6 @@ impl RemovalPlanner<'_> {
             installed,
             originals,
             specifications,
-            container_notes: notes,
             ..
         } = self.inventory;
         let removal = ContainerRemoval {
@@ -328,32 +325,24 @@ impl RemovalPlanner<'_> {
             originals,
             specifications,
         };
-        let repository = Added {
-            of: RepositoryUse::Containers,
-            notes,
-        };
+        let repository = self.repository(RepositoryUse::Containers);
         let steps = removal.step(warnings)?.into_iter();
         Ok(steps
             .chain(repository.removal(self.database, self.facts, None))
             .collect())
     }
 
-    /// The repositories that gpusetup may have added: of the driver, and of the toolkit.
+    /// A repository that gpusetup may have added.
+    fn repository(&self, of: RepositoryUse) -> Added<'_> {
+        let notes = self.inventory.notes.get(&of).map_or(&[][..], Vec::as_slice);
+        Added { of, notes }
+    }
+
+    /// Those of the driver, and of the toolkit, which share keys.
     fn repositories(&self) -> (Added<'_>, Added<'_>) {
-        let Inventory {
-            notes,
-            toolkit_notes,
-            ..
-        } = self.inventory;
         (
-            Added {
-                of: RepositoryUse::Driver,
-                notes,
-            },
-            Added {
-                of: RepositoryUse::Toolkit,
-                notes: toolkit_notes,
-            },
+            self.repository(RepositoryUse::Driver),
+            self.repository(RepositoryUse::Toolkit),
         )
     }
 

@@ -2,6 +2,7 @@
 //! removal of them.
 
 use super::context::{StepContext, skipped, step};
+use super::prerequisites::added_for_tools;
 use super::{Act, Step, StepId};
 use gpusetup_database::compat::{Database, PackageRepository};
 use gpusetup_host::{Facts, MachineKind, RepositoryFiles, RepositoryUse, repository_files};
@@ -17,7 +18,7 @@ use std::path::Path;
 const KEYS: &str = "keys";
 
 /// The step that adds repositories that are not enabled: of the driver or, if its repository lacks
-/// them, of companions, and of the toolkit.
+/// them, of companions, of the toolkit, and of what builds kernel modules.
 pub(crate) fn add_repository(context: &StepContext, database: &Database) -> Option<Step> {
     let of_driver = context
         .chosen
@@ -27,7 +28,8 @@ pub(crate) fn add_repository(context: &StepContext, database: &Database) -> Opti
     let all = of_driver
         .into_iter()
         .chain(of_toolkit(context, database))
-        .chain(of_containers(context));
+        .chain(of_containers(context))
+        .chain(of_build_tools(context, database));
     let all: Vec<_> = all.collect();
     let mut titles: Vec<_> = all.iter().map(|new| new.title).collect();
     titles.dedup();
@@ -195,6 +197,32 @@ fn of_containers<'a>(context: &'a StepContext) -> Option<Source<'a>> {
     })
 }
 
+/// The repositories of what builds kernel modules.
+fn of_build_tools<'a>(
+    context: &'a StepContext,
+    database: &'a Database,
+) -> impl Iterator<Item = Source<'a>> {
+    let added = added_for_tools(context, database).into_iter();
+    added.map(|(extra, repository)| {
+        let packages: Vec<_> = extra.packages.iter().map(String::as_str).collect();
+        let come = if packages.len() == 1 { "comes" } else { "come" };
+        Source {
+            repository,
+            of: RepositoryUse::BuildTools,
+            title: &extra.name,
+            why: format!(
+                "{} {come} from {}, and of its other packages only what the driver needs; --no-epel leaves that to you",
+                all_of(&packages),
+                extra.name
+            ),
+            packages: &[],
+            any_version: repository.any_version.clone(),
+            except: repository.except.clone(),
+            branch: 0,
+        }
+    })
+}
+
 /// Whether such a repository is enabled, and not by gpusetup for the driver: that one gives no
 /// toolkit.
 fn is_enabled_by_others(
@@ -235,11 +263,14 @@ impl Source<'_> {
         Some(AddRepository {
             manager: repository.package_manager,
             name: match self.of {
-                RepositoryUse::Driver | RepositoryUse::Containers => repository.name_for(arch)?,
+                RepositoryUse::Driver | RepositoryUse::Containers | RepositoryUse::BuildTools => {
+                    repository.name_for(arch)?
+                }
                 RepositoryUse::Toolkit => repository.toolkit_name_for(arch)?,
             },
             url: repository.url_for(arch)?,
             keys: keys.collect(),
+            unsigned_lists: repository.unsigned_lists,
             release: repository.release.clone(),
             packages: self.packages.to_vec(),
             any_version: self.any_version,
@@ -302,6 +333,10 @@ impl Added<'_> {
             RepositoryUse::Containers => (
                 "container toolkit's",
                 "gpusetup added it for the container toolkit",
+            ),
+            RepositoryUse::BuildTools => (
+                "build tools'",
+                "gpusetup added it for what builds the driver's modules",
             ),
         };
         let and_key = if other.is_none() { " and its key" } else { "" };

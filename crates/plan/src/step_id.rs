@@ -4,7 +4,7 @@
 use gpusetup_database::compat::AddOnId;
 use gpusetup_database::version::CudaVersion;
 use gpusetup_resolve::Request;
-use gpusetup_text::paths::{DKMS_SIGNING, VGPU_TOKEN};
+use gpusetup_text::paths::{DKMS_COMPILER, DKMS_SIGNING, VGPU_TOKEN};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
@@ -228,7 +228,8 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Prerequisites => StepKind::new("prerequisites", &[(USR, All)]),
+    Prerequisites => StepKind::new("prerequisites", &[(USR, All), (ETC, Little)])
+        .own_file(DKMS_COMPILER, "Remove the compiler from DKMS's configuration"),
     BlacklistNouveau => StepKind::new(
         "blacklist-nouveau",
         &[(ETC, Little), (BOOT, Half), (LIB, Half)],

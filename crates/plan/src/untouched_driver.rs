@@ -6,7 +6,7 @@ use super::context::StepContext;
 use gpusetup_database::compat::Database;
 use gpusetup_database::version::{CudaVersion, DriverVersion, Want};
 use gpusetup_host::{Facts, MachineKind, Toolkit};
-use gpusetup_resolve::Request;
+use gpusetup_resolve::{Request, Resolution};
 use gpusetup_text::ids::CheckId;
 
 /// The warning if the driver that is there, and stays, does not run the toolkit. `gives` is the
@@ -44,6 +44,17 @@ pub(crate) fn not_run(
         another.unwrap_or_default(),
         package.unwrap_or_default()
     ))
+}
+
+/// The warnings about Python packages whose own CUDA the driver that stays does not run.
+pub(crate) fn packages_not_run(chosen: &Resolution) -> Vec<String> {
+    let each = chosen.packages_not_run().map(|(package, needs, have)| {
+        format!(
+            "the driver {have} stays, and {} does not run on it: its CUDA {} needs driver {needs} or newer",
+            package.framework, package.cuda
+        )
+    });
+    each.collect()
 }
 
 /// The oldest driver that runs an installed toolkit's programs, and the host's, if that is older.

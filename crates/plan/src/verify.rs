@@ -1,12 +1,14 @@
 //! The step that verifies the installation on the host itself. An exit status alone proves nothing.
 
-use super::context::{StepContext, step};
+use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
 use gpusetup_host::Origin;
 use gpusetup_operation::Run;
 use gpusetup_recipes::compile;
 use gpusetup_resolve::{ChosenDriver, Install};
 use std::path::Path;
+
+const TITLE: &str = "Verify the installation";
 
 /// The step that verifies the installation. Every apply runs it again; it changes nothing.
 pub(crate) fn verify(context: &StepContext, converged: bool) -> Step {
@@ -25,6 +27,13 @@ pub(crate) fn verify(context: &StepContext, converged: bool) -> Step {
         asks.extend(check_toolkit(context, toolkit));
     }
     asks.extend(context.additional.iter().flat_map(check_additional_toolkit));
+    if asks.is_empty() {
+        return skipped(
+            StepId::Verify,
+            TITLE,
+            "nothing can be asked before the host has booted: then run gpusetup doctor",
+        );
+    }
     let acts = asks
         .into_iter()
         .map(|ask| Act {
@@ -34,7 +43,7 @@ pub(crate) fn verify(context: &StepContext, converged: bool) -> Step {
         .collect();
     step(
         StepId::Verify,
-        "Verify the installation",
+        TITLE,
         "the exit status of an installer is no proof",
         acts,
     )

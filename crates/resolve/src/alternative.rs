@@ -689,6 +689,7 @@ impl Request {
             leave_out: self.leave_out.clone(),
             imex_peers: self.imex_peers.clone(),
             library_path: self.library_path,
+            no_epel: self.no_epel,
             settings: self.settings.clone(),
             ..Self::default_on(self.today.clone())
         }
@@ -705,6 +706,7 @@ impl Request {
             .collect();
         words.extend(self.upgrade.then(|| "--upgrade".to_owned()));
         words.extend(self.library_path.then(|| "--library-path".to_owned()));
+        words.extend(self.no_epel.then(|| "--no-epel".to_owned()));
         words.extend(self.settings.options());
         words.join(" ")
     }

@@ -116,6 +116,11 @@ impl<'a, 'f> SearchContext<'a, 'f> {
         })
     }
 
+    /// Whether a release that cannot be had in the preferred way may come from archives.
+    pub(crate) fn may_take_archives(&self) -> bool {
+        self.request.toolkit_method.is_auto() && self.named.is_empty() && self.packages.is_none()
+    }
+
     /// The archives of a release's components, if it has a compiler for this machine: that of a
     /// newer release may have some for others alone.
     fn whole_archives(&self, release: &CudaRelease) -> Option<&'a ComponentRelease> {
@@ -135,13 +140,14 @@ impl<'a, 'f> SearchContext<'a, 'f> {
     /// toolkit.
     pub(crate) fn parts(&self, toolkit: &Toolkit<'a>, add_ons: &[AddOnId]) -> Vec<Part<'a>> {
         let is_whole = self.named.is_empty();
-        if is_whole && (self.runs_runfile(toolkit.release) || toolkit.packages.is_some()) {
+        let installed = self.installed(toolkit.release.version);
+        let otherwise = self.runs_runfile(toolkit.release) || toolkit.packages.is_some();
+        if is_whole && otherwise && !toolkit.by_archives {
             return Vec::new();
         }
         let Some(release) = self.archives(toolkit.release) else {
             return Vec::new();
         };
-        let installed = self.installed(toolkit.release.version);
         if !is_whole {
             return parts(
                 self.database,
@@ -179,6 +185,8 @@ pub struct Toolkit<'a> {
     pub(crate) installed: Option<CudaVersion>,
     /// The major version of the gcc that it needs in addition to the default one.
     pub side_gcc: Option<u16>,
+    /// It comes from archives, because its runfile cannot be had.
+    pub(crate) by_archives: bool,
 }
 
 impl Toolkit<'_> {
@@ -234,11 +242,21 @@ pub(crate) fn preferred<'a, 's>(
     kept.chain(natives_first().filter(move |t| !is_kept(t)))
 }
 
-/// The toolkit of a release, or why it is refused.
+/// The toolkit of a release as it is preferred, or why it is refused.
 pub(crate) fn toolkit<'a>(
     on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
     published: PublishedToolkit<'a>,
+) -> Result<Toolkit<'a>, Refusal> {
+    toolkit_by(on, driver, published, false)
+}
+
+/// The toolkit of a release, in the preferred way or from archives, or why it is refused.
+pub(crate) fn toolkit_by<'a>(
+    on: &SearchContext<'a, '_>,
+    driver: Option<&Candidate>,
+    published: PublishedToolkit<'a>,
+    by_archives: bool,
 ) -> Result<Toolkit<'a>, Refusal> {
     let PublishedToolkit {
         release,
@@ -246,7 +264,7 @@ pub(crate) fn toolkit<'a>(
         ..
     } = published;
     let installed = on.installed(release.version).map(|toolkit| toolkit.version);
-    let side_gcc = examine(on, driver, published, installed.is_some())?;
+    let side_gcc = examine(on, driver, published, installed.is_some(), by_archives)?;
     let packages = on
         .packages
         .filter(|_| installed.is_none())
@@ -257,6 +275,7 @@ pub(crate) fn toolkit<'a>(
         packages,
         installed,
         side_gcc,
+        by_archives: by_archives && installed.is_none(),
     })
 }
 
@@ -266,6 +285,7 @@ fn examine(
     driver: Option<&Candidate>,
     published: PublishedToolkit,
     kept: bool,
+    by_archives: bool,
 ) -> Result<Option<u16>, Refusal> {
     let PublishedToolkit {
         release,
@@ -279,7 +299,7 @@ fn examine(
     if let Some(have) = on.glibc {
         works_with_glibc(on, &published, have)?;
     }
-    let by_runfile = is_by_runfile(on, &published, kept)?;
+    let by_runfile = is_by_runfile(on, &published, kept, by_archives)?;
     let side_gcc = match host_compiler(on, release) {
         // Its owner compiles with another one, or not at all; a warning says so.
         Err(Refusal::OldCompiler(..)) if kept => None,
@@ -299,6 +319,7 @@ fn is_by_runfile(
     on: &SearchContext,
     published: &PublishedToolkit,
     kept: bool,
+    by_archives: bool,
 ) -> Result<bool, Refusal> {
     let release = published.release;
     let has_whole = on
@@ -314,7 +335,7 @@ fn is_by_runfile(
         are_packaged(on, packages, release)?;
         return Ok(false);
     }
-    if !on.runs_runfile(release) {
+    if by_archives || !on.runs_runfile(release) {
         has_archives(on.request.toolkit_method, on.whole_archives(release))?;
         return Ok(false);
     }

@@ -633,9 +633,10 @@ fn addable<'a>(
         .os
         .package_manager
         .is_none_or(|manager| manager == repository.package_manager);
+    let is_enabled = facts.has_enabled(&offer.repository.seen_as);
     if !is_here
         || !is_read
-        || facts.has_enabled(&offer.repository.seen_as) && !changes_branch(facts, repository)
+        || is_enabled && (!changes_branch(facts, repository) || has_branch(database, offer, facts))
     {
         return None;
     }
@@ -645,6 +646,25 @@ fn addable<'a>(
             .or_else(|| published.newest_driver(offer.branch))?,
         repository,
     ))
+}
+
+/// Whether the lists have packages of the branch from the repository of this offer: then it is
+/// there, and what they lack is not.
+fn has_branch(database: &Database, offer: &DriverOffer, facts: &Facts) -> bool {
+    let Some(all) = &facts.offered else {
+        return false;
+    };
+    let desktop = facts.desktop.is_some();
+    let offers = distribution(database, facts)
+        .into_iter()
+        .flat_map(|d| &d.drivers);
+    let of_branch = offers.filter(|other| {
+        other.repository.adds == offer.repository.adds && other.branch == offer.branch
+    });
+    of_branch
+        .flat_map(|other| other.versioned_packages(desktop))
+        .filter_map(|package| upstream(all.get(package)?))
+        .any(|version| version.branch == offer.branch)
 }
 
 /// A driver with the modules that the distribution signs, in their version: the repository of the
@@ -736,6 +756,13 @@ fn has_companion(
         }
         // Its lists are not known yet.
         Install::Repository(offer, _) => offer.companions.contains_key(&companion.id),
+        // A runfile comes without IMEX, whose packages are left to the user: only hosts that are to
+        // share memory need the version to be there.
+        Install::Runfile(_) | Install::CudaRunfile(_)
+            if companion.published_with.is_some() && on.request.imex_peers.is_empty() =>
+        {
+            true
+        }
         Install::Runfile(_) | Install::CudaRunfile(_) if !on.request.driver.is_exactly(version) => {
             is_published(on.published, companion, version)
         }
@@ -1049,15 +1076,28 @@ pub(crate) fn none_fits(refused: &[(DriverVersion, Refusal)], context: &Explanat
         }
         return Conflict::refused(&Subject::Driver(*version), *refusal, context);
     }
-    let who = context
-        .gpus
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for card in context.gpus {
+        match counts.iter_mut().find(|(name, _)| *name == card.name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((&card.name, 1)),
+        }
+    }
+    let who: Vec<_> = counts
         .iter()
-        .map(|c| c.name.as_str())
-        .collect::<Vec<_>>()
-        .join(" + ");
+        .map(|(name, count)| match count {
+            1 => (*name).to_owned(),
+            _ => format!("{count} x {name}"),
+        })
+        .collect();
     Conflict::new(
         RuleId::DriverWanted,
-        format!("no driver {} for {who} is known", context.request.driver),
+        format!(
+            "no driver {} for {} on {} is known",
+            context.request.driver,
+            who.join(" + "),
+            context.arch
+        ),
     )
 }
 

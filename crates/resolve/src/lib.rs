@@ -153,6 +153,13 @@ pub struct Request {
     pub imex_peers: Vec<IpAddr>,
     /// Also set LD_LIBRARY_PATH, although it breaks other software.
     pub library_path: bool,
+    /// Leave EPEL and other repositories of build tools to the user.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(skip_serializing_if = "std::ops::Not::not")
+    )]
+    pub no_epel: bool,
     /// Settings of the GPUs, the driver's kernel modules and updates.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     #[cfg_attr(
@@ -204,6 +211,7 @@ impl Request {
             leave_out: Vec::new(),
             imex_peers: Vec::new(),
             library_path: false,
+            no_epel: false,
             settings: Settings::default(),
             today: today.into(),
         }

@@ -509,10 +509,16 @@ pub(crate) fn from_repository(repository: &PackageRepository) -> Reason {
 }
 
 /// Why a whole toolkit is assembled from component archives.
-pub(crate) fn without_runfile(facts: &Facts, request: &Request, parts: &[Part]) -> Option<Reason> {
+pub(crate) fn without_runfile(
+    facts: &Facts,
+    request: &Request,
+    parts: &[Part],
+    by_archives: bool,
+) -> Option<Reason> {
     let is_whole = request.components.is_empty() && parts.iter().any(|part| !part.there);
     let why = match request.toolkit_method {
         ToolkitMethod::Components => "they were requested".to_owned(),
+        _ if by_archives => "its runfile cannot be had or verified".to_owned(),
         _ => installer_library(&facts.os.name),
     };
     is_whole.then(|| Reason {

@@ -239,9 +239,8 @@ impl Refusal {
     pub(crate) fn of_files(self) -> Option<&'static str> {
         match self {
             Self::NoRunfile | Self::NoSum(_) => Some("a verified runfile"),
-            Self::NoArchives | Self::NoInstallerLibrary | Self::NoComponent(_) => {
-                Some("known archives")
-            }
+            Self::NoArchives | Self::NoComponent(_) => Some("known archives"),
+            Self::NoInstallerLibrary => Some("an installer that runs here without libxml2.so.2"),
             _ => None,
         }
     }

@@ -9,6 +9,7 @@ use super::additional_toolkit::{
 use super::component::Part;
 use super::cuda::{
     SearchContext, Toolkit, newer_without_files, passed_over, preferred, runs_on, toolkit,
+    toolkit_by,
 };
 use super::driver::{Candidate, Candidates, none_fits, outranked, refused, untouched_driver};
 use super::framework::{Combination, combinations, releases_meant};
@@ -86,6 +87,17 @@ impl Resolution<'_> {
     pub fn not_run(&self) -> Option<(&Candidate<'_>, &Toolkit<'_>)> {
         let pair = self.untouched_driver.as_ref().zip(self.cuda.as_ref());
         pair.filter(|(driver, cuda)| runs_on(cuda.release, driver).is_err())
+    }
+
+    /// The Python packages whose own CUDA the driver that stays does not run, each with the oldest
+    /// driver that does, and that driver.
+    pub fn packages_not_run(
+        &self,
+    ) -> impl Iterator<Item = (&PythonPackage, DriverVersion, DriverVersion)> {
+        let driver = self.untouched_driver.as_ref().map(|driver| driver.version);
+        let packages = self.python.iter().filter(|of| of.needs_only_driver());
+        let each = packages.filter_map(move |of| Some((of, of.minimum_driver?, driver?)));
+        each.filter(|(_, needs, have)| have < needs)
     }
 
     /// The chosen versions, for printing and for the plan.
@@ -231,12 +243,30 @@ fn for_newest_releases<'a>(
     detail: Detail,
 ) -> Result<Resolution<'a>, Conflict> {
     let (mut first, mut passed_over) = (None::<Conflict>, Vec::new());
+    // What the driver that stays does not run is taken if it runs none of them.
+    let mut too_new = None;
     for frameworks in releases_meant(host.database, &request.frameworks) {
         let named = Request {
             frameworks,
             ..request.clone()
         };
         match for_frameworks(host, served, &named, gpus, detail) {
+            Ok(found) if found.packages_not_run().next().is_some() => {
+                let not_run = found.packages_not_run().map(|(package, needs, have)| {
+                    format!(
+                        "its CUDA {} needs driver {needs} or newer, and {have} stays",
+                        package.cuda
+                    )
+                });
+                let because = not_run.collect::<Vec<_>>().join("; ");
+                passed_over.push(Rejection {
+                    candidate: named.frameworks.join(", "),
+                    because,
+                    rule: Rule::Of(RuleId::CudaRunsOnDriver).into(),
+                });
+                let before = passed_over.len() - 1;
+                too_new.get_or_insert((found, before));
+            }
             Ok(mut found) => {
                 found.rejected.extend(passed_over);
                 return Ok(found);
@@ -258,7 +288,12 @@ fn for_newest_releases<'a>(
             }
         }
     }
-    Err(first.unwrap_or_else(no_framework))
+    let Some((mut found, newer)) = too_new else {
+        return Err(first.unwrap_or_else(no_framework));
+    };
+    passed_over.truncate(newer);
+    found.rejected.extend(passed_over);
+    Ok(found)
 }
 
 /// Resolves a request with exact framework releases: tries their builds, preferred first.
@@ -270,6 +305,7 @@ fn for_frameworks<'a>(
     detail: Detail,
 ) -> Result<Resolution<'a>, Conflict> {
     let mut first = None;
+    let mut too_new = None;
     for combination in combinations(host.database, host.facts, request, gpus)? {
         match for_combination(host, served, &combination, gpus, detail) {
             Ok((mut found, text)) => {
@@ -298,7 +334,10 @@ fn for_frameworks<'a>(
                         source,
                     },
                 );
-                return Ok(found);
+                if found.packages_not_run().next().is_none() {
+                    return Ok(found);
+                }
+                too_new.get_or_insert(found);
             }
             Err(conflict) => {
                 // A driver is refused whatever the builds need.
@@ -313,7 +352,7 @@ fn for_frameworks<'a>(
             }
         }
     }
-    Err(first.unwrap_or_else(no_framework))
+    too_new.ok_or_else(|| first.unwrap_or_else(no_framework))
 }
 
 /// What fits a combination of builds, and why: with another cuDNN than theirs, if that cannot be had
@@ -582,7 +621,8 @@ fn resolution<'a>(
         &unpublished,
     );
     reasons.extend(parts.iter().filter_map(along));
-    reasons.extend(without_runfile(on.facts, on.request, &parts));
+    let by_archives = cuda.as_ref().is_some_and(|toolkit| toolkit.by_archives);
+    reasons.extend(without_runfile(on.facts, on.request, &parts, by_archives));
     reasons.extend(
         cuda.as_ref()
             .and_then(|toolkit| toolkit.packages)
@@ -899,19 +939,24 @@ fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Option<
         return Some(Layers::default());
     }
     let mut lacking = Vec::new();
-    for published in preferred(on, driver).filter(|t| on.request.cuda.accepts(t.release.version)) {
-        let Ok(cuda) = toolkit(on, driver, published) else {
-            continue;
-        };
-        match fitting_add_ons(on, driver, &cuda) {
-            Ok(add_ons) => {
-                return Some(Layers {
-                    cuda: Some(cuda),
-                    add_ons,
-                    lacking,
-                });
+    // Archives only if no release can be had in the preferred way.
+    let ways = [false, true].into_iter();
+    for by_archives in ways.filter(|by_archives| !by_archives || on.may_take_archives()) {
+        let wanted = preferred(on, driver).filter(|t| on.request.cuda.accepts(t.release.version));
+        for published in wanted {
+            let Ok(cuda) = toolkit_by(on, driver, published, by_archives) else {
+                continue;
+            };
+            match fitting_add_ons(on, driver, &cuda) {
+                Ok(add_ons) => {
+                    return Some(Layers {
+                        cuda: Some(cuda),
+                        add_ons,
+                        lacking,
+                    });
+                }
+                Err(missing) => lacking.push((cuda.release.version, missing.of.id)),
             }
-            Err(missing) => lacking.push((cuda.release.version, missing.of.id)),
         }
     }
     None

@@ -16,7 +16,7 @@ use std::path::Path;
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum ToolkitMethod {
-    /// Component archives with --components, otherwise the runfile.
+    /// Component archives with --components, otherwise the runfile, or archives where it cannot be had
     #[default]
     Auto,
     /// NVIDIA's runfile.

@@ -246,7 +246,7 @@ ids! {
     GS702 = "GS702",
     /// Programs load cuDNN and other add-ons from the default toolkit.
     GS703 = "GS703",
-    /// LD_LIBRARY_PATH is not set for all users.
+    /// LD_LIBRARY_PATH is not set for all users, and no variable names a removed toolkit.
     GS704 = "GS704",
     /// nvcc supports the host's compiler.
     GS705 = "GS705",

@@ -24,6 +24,9 @@ paths! {
     /// The key that DKMS signs modules with, if it is not the distribution's.
     DKMS_SIGNING = "/etc/dkms/framework.conf.d/gpusetup.conf" planned,
 
+    /// The compiler that DKMS builds modules with, if the kernel was not built with the default one.
+    DKMS_COMPILER = "/etc/dkms/framework.conf.d/gpusetup-compiler.conf" planned,
+
     /// The layout of GPU instances (MIG) that every boot restores.
     MIG_LAYOUT = "/etc/gpusetup/mig.yaml",
     /// The unit that restores it.

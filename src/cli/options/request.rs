@@ -154,6 +154,12 @@ pub(crate) struct RequestOptions {
     /// It also affects programs that contain their own libraries, so it is off by default.
     #[arg(long, env = "GPUSETUP_LIBRARY_PATH")]
     pub(crate) library_path: bool,
+    /// Do not add EPEL, which has DKMS for Enterprise Linux
+    ///
+    /// Where it is needed and not enabled, a plan adds it with its key, and takes nothing but what
+    /// builds the driver's modules from there. For hosts that take packages from a mirror of their own.
+    #[arg(long, env = "GPUSETUP_NO_EPEL")]
+    pub(crate) no_epel: bool,
     /// Plan as on this day (YYYY-MM-DD), which decides which driver branches are supported
     #[cfg(feature = "test-hooks")]
     #[arg(long, value_name = "DAY", hide = true, value_parser = day)]
@@ -435,6 +441,7 @@ impl RequestOptions {
                 .into_iter()
                 .collect(),
             library_path: self.library_path,
+            no_epel: self.no_epel,
             settings: Settings {
                 containers,
                 ..self.settings.settings(root)?

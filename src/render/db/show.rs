@@ -452,12 +452,17 @@ fn is_known_to_compile(release: &CudaRelease, system: &Distribution) -> bool {
         && compiles_with(release, system, "x86_64").is_some()
 }
 
-/// Whether a CUDA release has a file with a known checksum.
-pub(crate) fn can_be_chosen(database: &Database, release: &CudaRelease) -> bool {
+/// Whether a CUDA release has a runfile with a known checksum.
+fn has_runfile(database: &Database, release: &CudaRelease) -> bool {
     database
         .cuda_artifacts
         .iter()
         .any(|a| a.version == release.version && a.artifact.is_verifiable())
+}
+
+/// Whether a CUDA release has that, or archives of its components.
+pub(crate) fn can_be_chosen(database: &Database, release: &CudaRelease) -> bool {
+    has_runfile(database, release) || database.component_release(release.version).is_some()
 }
 
 pub(crate) fn cuda(database: &Database, release: &CudaRelease) -> Article {
@@ -477,10 +482,14 @@ pub(crate) fn cuda(database: &Database, release: &CudaRelease) -> Article {
         .map(|a| &a.artifact)
         .collect();
     let usable = can_be_chosen(database, release);
-    let availability = if usable {
-        format!("can be chosen{}", sizes(files.iter().copied()))
-    } else {
-        "no source states the checksum of its file, so it is never chosen".to_owned()
+    let availability = match (has_runfile(database, release), usable) {
+        (true, _) => format!("can be chosen{}", sizes(files.iter().copied())),
+        (false, true) => {
+            "no source states the checksum of its runfile, so it comes from the archives of its components".to_owned()
+        }
+        (false, false) => {
+            "no source states the checksum of its file, so it is never chosen".to_owned()
+        }
     };
     article = article.with("file", availability);
     for (label, text) in requirements(release) {

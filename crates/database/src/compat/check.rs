@@ -7,7 +7,7 @@ use super::tables::Row;
 use super::{
     AddOn, AddOnId, Artifact, CallForm, Companion, CompanionId, Database, Distribution,
     DriverOffer, DriverVariant, Engine, Fabric, Framework, FrameworkBuild, FrameworkNeeds,
-    FrameworkRelease, Gpu, PciDevice, SourceId, VersionRule,
+    FrameworkRelease, Gpu, PackageManager, PciDevice, SourceId, VersionRule,
 };
 use crate::text::Text;
 use std::collections::{HashMap, HashSet};
@@ -1149,6 +1149,15 @@ fn package_repositories(database: &Database, c: &mut Checker) {
         if !is_signed {
             record.wrong("keys", "names no key, or one that is not in signing_keys");
         }
+        // apt believes packages because their lists are signed.
+        if r.unsigned_lists
+            && (r.package_manager != PackageManager::Dnf || !r.url.starts_with("https://"))
+        {
+            record.wrong(
+                "unsigned_lists",
+                "are for dnf, which checks each package, and read over https",
+            );
+        }
         let mut patterns = r.packages.iter().chain(&r.any_version).peekable();
         if patterns.peek().is_none()
             || !patterns
@@ -1215,6 +1224,33 @@ fn distributions(database: &Database, c: &mut Checker) {
                 "companion_repository",
                 format!("{id} is not a package repository for {}", d.name),
             );
+        }
+        for toolset in &d.kernel_toolsets {
+            record.sourced(&toolset.sources);
+            if !toolset.environment.starts_with('/')
+                || toolset.environment.contains(['"', '$', '`'])
+            {
+                record.wrong(
+                    "kernel_toolsets",
+                    "its environment is not the path of a file",
+                );
+            }
+        }
+        for extra in &d.extra_repositories {
+            if let Some(id) = &extra.adds
+                && database.package_repository(id).is_none_or(|r| {
+                    r.package_manager != d.package_manager
+                        || !extra.packages.iter().all(|package| r.names(package))
+                })
+            {
+                record.wrong(
+                    "extra_repositories",
+                    format!(
+                        "{id} is not a package repository with the packages of {}",
+                        extra.name
+                    ),
+                );
+            }
         }
         for offer in &d.drivers {
             driver_offer(database, d, offer, &mut record);

@@ -76,6 +76,9 @@ pub struct Distribution {
     /// Repositories with some of these packages that are not enabled by default.
     #[serde(default)]
     pub extra_repositories: Vec<ExtraRepository>,
+    /// The compilers of kernels that the default one does not build modules for.
+    #[serde(default)]
+    pub kernel_toolsets: Vec<KernelToolset>,
     /// The default C++ compiler with the headers of its library.
     #[serde(default)]
     pub gxx: Option<String>,
@@ -137,6 +140,14 @@ pub struct StockSystem {
 }
 
 impl Distribution {
+    /// The compiler of a kernel, if that is not the default one.
+    pub fn toolset_of(&self, kernel: &str) -> Option<&KernelToolset> {
+        self.kernel_toolsets.iter().find(|toolset| {
+            let rest = kernel.strip_prefix(&toolset.series);
+            rest.is_some_and(|rest| rest.starts_with('.') && rest.contains(&toolset.kernel))
+        })
+    }
+
     /// The packages with the headers of a kernel, `uname -r`.
     pub fn headers_of(&self, release: &str, arch: &str) -> impl Iterator<Item = String> {
         let own = self
@@ -321,6 +332,22 @@ pub struct KeyByHand {
     pub(crate) sources: Vec<SourceId>,
 }
 
+/// The compiler that a kernel was built with, in a package beside the default one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelToolset {
+    /// What such a kernel's release contains: `.el8uek.`.
+    pub(crate) kernel: String,
+    /// The series of such a kernel: `5.15`.
+    pub(crate) series: String,
+    /// The package.
+    pub package: String,
+    /// The file of shell that puts it first on PATH; DKMS reads it before it builds
+    /// (`build_environment`).
+    pub environment: String,
+    pub(crate) sources: Vec<SourceId>,
+}
+
 /// A repository that must be enabled first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -333,6 +360,10 @@ pub struct ExtraRepository {
     pub seen_as: Vec<String>,
     /// The command that enables it; `{version}` and `{arch}` stand for the host's values.
     pub enable: String,
+    /// The package repository that gpusetup adds instead, from which nothing else comes; none if
+    /// users enable it.
+    #[serde(default)]
+    pub adds: Option<String>,
     pub(crate) sources: Vec<SourceId>,
 }
 

@@ -196,6 +196,15 @@ impl Database {
             .iter()
             .any(|release| release.version.branch == branch)
     }
+
+    /// Whether one is known for machines of this architecture.
+    pub fn has_drivers_for(&self, branch: u16, arch: &str) -> bool {
+        self.drivers
+            .iter()
+            .filter(|release| release.version.branch == branch)
+            .flat_map(|release| &release.artifacts)
+            .any(|file| *file.artifact.arch == *arch)
+    }
 }
 
 fn year_and_day(date: &str) -> Option<(u16, &str)> {

@@ -50,8 +50,8 @@ pub(crate) use cuda::{CompilerLimit, CudaGuide};
 pub use cuda::{CudaArtifact, CudaRelease};
 pub(crate) use distribution::Repository;
 pub use distribution::{
-    Distribution, DriverOffer, InitramfsTool, KeyByHand, ModuleSigning, OnlySigner, PackageManager,
-    is_version_of,
+    Distribution, DriverOffer, ExtraRepository, InitramfsTool, KernelToolset, KeyByHand,
+    ModuleSigning, OnlySigner, PackageManager, is_version_of,
 };
 pub use driver::{
     BranchKind, DriverArtifact, DriverBranch, DriverRelease, DriverVariant, Maturity, ReleaseLimit,

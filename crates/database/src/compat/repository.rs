@@ -25,6 +25,10 @@ pub struct PackageRepository {
     pub package_manager: PackageManager,
     /// The keys that may sign it; several while a key is being replaced.
     pub(crate) keys: Vec<String>,
+    /// Whether its lists have no signature, only its packages: then they are read over TLS, and
+    /// each package is checked.
+    #[serde(default)]
+    pub unsigned_lists: bool,
     /// What its list says of itself, in the words of apt's preferences: `o=NVIDIA,l=NVIDIA CUDA`.
     #[serde(default)]
     pub release: Option<String>,

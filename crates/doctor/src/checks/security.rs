@@ -78,22 +78,24 @@ pub(crate) fn is_maintained(case: &Case) -> Verdict {
     match maintained(case, today) {
         Some(other) => Verdict::warn(cause).remedy(gpusetup_causes::maintained_branch(other)),
         None => Verdict::warn(format!(
-            "{cause}; no newer branch supports all GPUs of this host"
+            "{cause}; no newer branch supports all GPUs of this host and has drivers for {}",
+            case.seen.facts.machine.arch
         )),
     }
     .evidence(seen)
 }
 
 /// The branch that NVIDIA maintains longest, of those that support all GPUs of the host and have
-/// releases.
+/// releases for its architecture.
 fn maintained<'a>(case: &Case<'a>, today: &str) -> Option<&'a DriverBranch> {
     let cards: Vec<_> = case.cards.iter().flatten().collect();
+    let arch = &case.seen.facts.machine.arch;
     let branches = case.database.driver_branches.iter().filter(|branch| {
         let number = branch.branch;
         matches!(branch.kind, BranchKind::LongTerm | BranchKind::Production)
             && !branch.is_over(today)
             && cards.iter().all(|card| card.is_served_by(number))
-            && case.database.has_drivers_of(number)
+            && case.database.has_drivers_for(number, arch)
     });
     branches.max_by_key(|branch| branch.end_of_life.as_deref())
 }

@@ -127,9 +127,44 @@ pub(crate) fn library_path(case: &Case) -> Verdict {
             file.display()
         );
         let commands = [format!("sudoedit {}", quoted_path(file))];
-        Verdict::warn(cause).evidence(line.clone()).advise("remove it: the loader's cache finds the toolkit", commands)
+        let verdict = Verdict::warn(cause).evidence(line.clone());
+        let verdict = if has_empty_element(line) {
+            verdict.evidence("an empty element, as at a `:` at the end, has programs load libraries from the directory they are started in")
+        } else {
+            verdict
+        };
+        verdict.advise("remove it: the loader's cache finds the toolkit", commands)
     });
-    Verdict::worst(each).unwrap_or_else(Verdict::pass)
+    let removed = case
+        .seen
+        .removed_toolkits
+        .iter()
+        .map(|(file, line, directory)| {
+            let cause = format!(
+                "{} still names {}, which is not there: the toolkit was removed",
+                file.display(),
+                directory.display()
+            );
+            Verdict::warn(cause).evidence(line.clone()).advise(
+                "remove the line, or install the toolkit again",
+                [format!("sudoedit {}", quoted_path(file))],
+            )
+        });
+    Verdict::worst(each.chain(removed)).unwrap_or_else(Verdict::pass)
+}
+
+/// Whether a list of directories that a line sets has an empty one: `a::b`, or `:` at an end. One
+/// that expands to nothing where the variable was not set, `a:$LD_LIBRARY_PATH`, is another.
+fn has_empty_element(line: &str) -> bool {
+    let Some((_, value)) = line.split_once("LD_LIBRARY_PATH=") else {
+        return false;
+    };
+    let value = value.trim_matches(['"', '\'', ' ']);
+    value.starts_with(':')
+        || value.ends_with(':')
+        || value.contains("::")
+        || value.ends_with(":$LD_LIBRARY_PATH")
+        || value.ends_with(":${LD_LIBRARY_PATH}")
 }
 
 /// By the result of a test compilation, if there was one; otherwise by gcc's version and the

@@ -11,6 +11,7 @@ use gpusetup_text::text::unquoted_words;
 use object::ReadCache;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -366,6 +367,54 @@ pub(crate) fn set_for_everybody(system: &System, words: &[&str]) -> Vec<(PathBuf
                 .collect::<Vec<_>>()
         })
         .collect()
+}
+
+/// Where variables of all users name a toolkit's directory that is not there, unless the same file
+/// first asks whether it is.
+pub(crate) fn removed_toolkits(system: &System) -> Vec<(PathBuf, String, PathBuf)> {
+    let all = set_for_everybody(system, &["/cuda"]);
+    let mut found: Vec<(PathBuf, String, PathBuf)> = Vec::new();
+    for (file, line) in all.iter().filter(|(_, line)| !asks(line)) {
+        for directory in toolkits_in(line) {
+            let is_asked = all.iter().any(|(other, asked)| {
+                other == file && asks(asked) && toolkits_in(asked).contains(&directory)
+            });
+            if !is_asked && !system.is_directory(&directory) {
+                found.push((file.clone(), line.clone(), directory));
+            }
+        }
+    }
+    found
+}
+
+/// Whether a line of shell asks for a directory.
+fn asks(line: &str) -> bool {
+    ["-d ", "-e ", "-x ", "-f "]
+        .iter()
+        .any(|test| line.contains(test))
+}
+
+/// The directories of toolkits that a line names: `/usr/local/cuda-11.0` in
+/// `/usr/local/cuda-11.0/bin`. What has a variable in it is not known.
+fn toolkits_in(line: &str) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for text in line.split(|c: char| c.is_whitespace() || ":;=\"'{}()&|".contains(c)) {
+        let path = Path::new(text);
+        if !path.is_absolute() || text.contains(['$', '`', '*']) {
+            continue;
+        }
+        let toolkit = path.ancestors().find(|at| {
+            at.file_name()
+                .and_then(OsStr::to_str)
+                .is_some_and(|name| name == "cuda" || name.starts_with("cuda-"))
+        });
+        if let Some(toolkit) = toolkit
+            && !all.contains(&toolkit.to_owned())
+        {
+            all.push(toolkit.to_owned());
+        }
+    }
+    all
 }
 
 /// For fuzzing.

@@ -133,6 +133,7 @@ mod tests {
         let new = NewRepository {
             name: "cuda-debian12-x86_64",
             url: "https://mirror.example/repos/debian12/x86_64",
+            unsigned_lists: false,
             release: Some("o=NVIDIA,l=NVIDIA CUDA"),
             packages: &packages,
             any_version: &[],

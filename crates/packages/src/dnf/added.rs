@@ -41,8 +41,9 @@ fn section(new: &NewRepository) -> String {
         .map(String::as_str)
         .collect();
     let (name, url, keys, packages) = (new.name, new.url, keys.join(" "), packages.join(","));
+    let lists = u8::from(!new.unsigned_lists);
     format!(
-        "{HEADER}[gpusetup-{name}]\nname=gpusetup: {name}\nbaseurl={url}\nenabled=1\ngpgcheck=1\nrepo_gpgcheck=1\ngpgkey={keys}\n\
+        "{HEADER}[gpusetup-{name}]\nname=gpusetup: {name}\nbaseurl={url}\nenabled=1\ngpgcheck=1\nrepo_gpgcheck={lists}\ngpgkey={keys}\n\
          includepkgs={packages}\n{except}"
     )
 }
@@ -80,6 +81,7 @@ mod tests {
         let new = NewRepository {
             name: "cuda-rhel9-sbsa",
             url: "https://mirror.example/repos/rhel9/sbsa",
+            unsigned_lists: false,
             release: None,
             packages: &packages,
             any_version: &[],

@@ -151,6 +151,7 @@ mod tests {
         let new = NewRepository {
             name: "cuda-sles15-sbsa",
             url: "https://mirror.example/repos/sles15/sbsa",
+            unsigned_lists: false,
             release: None,
             packages: &packages,
             any_version: &[],
