@@ -31,6 +31,12 @@ pub(crate) fn of_plan(
             width,
         );
         let mut commands: Vec<_> = package.commands.iter().collect();
+        if let Some(range) = package.python.filter(|_| plan.host.python.is_none()) {
+            let text = format!(
+                "Its wheels are for Python {range}; which one this system has is not known."
+            );
+            out += &wrapped("  ", &text, width);
+        }
         if let Some((system, wanted)) = other {
             if at == 0 {
                 out += &wrapped("  ", &only_for(plan, system, wanted), width);

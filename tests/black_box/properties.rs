@@ -84,7 +84,7 @@ fn what_was_installed_as_chosen_is_chosen_again() {
             cuda.map(|cuda| {
                 (
                     cuda.version,
-                    request.components.is_empty() || cuda.components.len() > 0,
+                    request.components.is_empty() || !cuda.components.is_empty(),
                 )
             })
         };

@@ -302,6 +302,7 @@ pub fn check(database: &Database) -> Result<Comparison> {
             .releases
             .iter()
             .filter(|r| !r.builds.iter().any(compiled) && !elsewhere(r))
+            .filter(|r| is_from_requirements(framework, r))
         {
             for package in packages(framework, release) {
                 let key = (framework.name.clone(), release.version.clone(), package);
@@ -331,4 +332,15 @@ fn packages(framework: &Framework, release: &FrameworkRelease) -> BTreeSet<Strin
             .collect()
     })
     .unwrap_or_default()
+}
+
+/// Whether what an installation brings is told by the requirements of its packages: older wheels
+/// have the libraries in themselves.
+fn is_from_requirements(framework: &Framework, release: &FrameworkRelease) -> bool {
+    let installs = release
+        .builds
+        .iter()
+        .filter_map(|build| framework.python_install(release, build, "x86_64"));
+    let mut sources = installs.flat_map(|install| install.sources).peekable();
+    sources.peek().is_none() || sources.any(|source| *source == "requirements")
 }

@@ -31,33 +31,11 @@ pub(crate) fn prerequisites(context: &StepContext, database: &Database) -> (Step
         why.push("DKMS builds the kernel modules".to_owned());
         match target_kernel(context) {
             Ok(kernel) => {
-                for package in kernel.packages(distribution, &context.facts.machine.arch) {
-                    names.push(package);
-                }
-                why.push(format!("kernel {} needs its headers", kernel.release));
-                let modules: Vec<_> = distribution
-                    .modules_of(&kernel.release, &context.facts.machine.arch)
-                    .collect();
-                if !modules.is_empty() {
-                    why.push(
-                        "the driver needs modules that are not in the kernel's main package"
-                            .to_owned(),
-                    );
-                    names.extend(modules);
-                }
-                if let Some(gcc) = side_compiler(distribution, kernel, context.facts.gcc.as_deref())
-                {
-                    why.push(format!("kernel {} was built with {gcc}", kernel.release));
-                    names.push(gcc);
-                }
-                if let Some(toolset) = distribution.toolset_of(&kernel.release) {
-                    why.push(format!(
-                        "kernel {} was built with the compiler in {}, which DKMS is told to use",
-                        kernel.release, toolset.package
-                    ));
-                    names.push(toolset.package.clone());
-                    compiler = Some(dkms_compiler(context, toolset));
-                }
+                let (packages, reasons) = for_kernel(context, distribution, kernel);
+                names.extend(packages);
+                why.extend(reasons);
+                let toolset = distribution.toolset_of(&kernel.release);
+                compiler = toolset.map(|toolset| dkms_compiler(context, toolset));
             }
             Err(warning) => warnings.push(warning),
         }
@@ -124,6 +102,34 @@ pub(crate) fn prerequisites(context: &StepContext, database: &Database) -> (Step
         step(StepId::Prerequisites, TITLE, why.join("; "), acts),
         warnings,
     )
+}
+
+/// The packages that building modules for a kernel needs, and why.
+fn for_kernel(
+    context: &StepContext,
+    distribution: &Distribution,
+    kernel: &Kernel,
+) -> (Vec<String>, Vec<String>) {
+    let arch = &context.facts.machine.arch;
+    let mut names = kernel.packages(distribution, arch);
+    let mut why = vec![format!("kernel {} needs its headers", kernel.release)];
+    let modules: Vec<_> = distribution.modules_of(&kernel.release, arch).collect();
+    if !modules.is_empty() {
+        why.push("the driver needs modules that are not in the kernel's main package".to_owned());
+        names.extend(modules);
+    }
+    if let Some(gcc) = side_compiler(distribution, kernel, context.facts.gcc.as_deref()) {
+        why.push(format!("kernel {} was built with {gcc}", kernel.release));
+        names.push(gcc);
+    }
+    if let Some(toolset) = distribution.toolset_of(&kernel.release) {
+        why.push(format!(
+            "kernel {} was built with the compiler in {}, which DKMS is told to use",
+            kernel.release, toolset.package
+        ));
+        names.push(toolset.package.clone());
+    }
+    (names, why)
 }
 
 /// Has DKMS build with the compiler of a toolset.

@@ -640,7 +640,9 @@ fn loads(
     let Some(have) = facts.glibc.as_deref() else {
         return Ok(());
     };
-    let min = release.glibc_min.get(&facts.machine.arch);
+    let arch = &facts.machine.arch;
+    let pinned = release.pinned_glibc_min.get(arch);
+    let min = pinned.or(release.glibc_min.get(arch));
     let Some(min) = min.filter(|min| dotted(have) < dotted(min)) else {
         return Ok(());
     };

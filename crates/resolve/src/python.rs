@@ -197,15 +197,8 @@ impl PythonPackage {
             .add_on_archives(AddOnId::CUDNN)
             .filter(|archive| archive.version.major == cudnn.major)
             .filter(|archive| *archive.cuda_line == *line);
-        let runs = |archive: &&AddOnArtifact| {
-            database.range_of(archive).is_some_and(|range| {
-                gpus.iter()
-                    .filter_map(|card| card.capability)
-                    .all(|capability| range.runs_on(capability))
-            })
-        };
         let newest = released.clone().next();
-        let fitting = released.find(runs);
+        let fitting = released.find(|archive| runs_on_all(database, archive, gpus));
         if let (Some(newest), Some(fitting)) = (newest, fitting)
             && newest.version != fitting.version
         {
@@ -288,6 +281,13 @@ impl PythonPackage {
             }
         }
     }
+}
+
+/// Whether an archive of an add-on has code for all of these GPUs.
+fn runs_on_all(database: &Database, archive: &AddOnArtifact, gpus: &[Rc<TargetGpu>]) -> bool {
+    let mut capabilities = gpus.iter().filter_map(|card| card.capability);
+    let range = database.range_of(archive);
+    range.is_some_and(|range| capabilities.all(|capability| range.runs_on(capability)))
 }
 
 impl Extensions {

@@ -312,7 +312,7 @@ fn framework_release(database: &Database, r: &FrameworkRelease, record: &mut Che
     for build in &r.builds {
         framework_build(database, r, build, record);
     }
-    for (arch, glibc) in &r.glibc_min {
+    for (arch, glibc) in r.glibc_min.iter().chain(&r.pinned_glibc_min) {
         if !glibc
             .split_once('.')
             .is_some_and(|(_, minor)| minor.parse::<u32>().is_ok_and(|minor| minor > 17))
@@ -1225,35 +1225,38 @@ fn distributions(database: &Database, c: &mut Checker) {
                 format!("{id} is not a package repository for {}", d.name),
             );
         }
-        for toolset in &d.kernel_toolsets {
-            record.sourced(&toolset.sources);
-            if !toolset.environment.starts_with('/')
-                || toolset.environment.contains(['"', '$', '`'])
-            {
-                record.wrong(
-                    "kernel_toolsets",
-                    "its environment is not the path of a file",
-                );
-            }
-        }
-        for extra in &d.extra_repositories {
-            if let Some(id) = &extra.adds
-                && database.package_repository(id).is_none_or(|r| {
-                    r.package_manager != d.package_manager
-                        || !extra.packages.iter().all(|package| r.names(package))
-                })
-            {
-                record.wrong(
-                    "extra_repositories",
-                    format!(
-                        "{id} is not a package repository with the packages of {}",
-                        extra.name
-                    ),
-                );
-            }
-        }
+        build_tools(database, d, &mut record);
         for offer in &d.drivers {
             driver_offer(database, d, offer, &mut record);
+        }
+    }
+}
+
+/// The compilers of its kernels, and the repositories that have its build tools.
+fn build_tools(database: &Database, d: &Distribution, record: &mut CheckedRecord) {
+    for toolset in &d.kernel_toolsets {
+        record.sourced(&toolset.sources);
+        if !toolset.environment.starts_with('/') || toolset.environment.contains(['"', '$', '`']) {
+            record.wrong(
+                "kernel_toolsets",
+                "its environment is not the path of a file",
+            );
+        }
+    }
+    for extra in &d.extra_repositories {
+        if let Some(id) = &extra.adds
+            && database.package_repository(id).is_none_or(|r| {
+                r.package_manager != d.package_manager
+                    || !extra.packages.iter().all(|package| r.names(package))
+            })
+        {
+            record.wrong(
+                "extra_repositories",
+                format!(
+                    "{id} is not a package repository with the packages of {}",
+                    extra.name
+                ),
+            );
         }
     }
 }
