@@ -395,7 +395,8 @@ fn asks(line: &str) -> bool {
 }
 
 /// The directories of toolkits that a line names: `/usr/local/cuda-11.0` in
-/// `/usr/local/cuda-11.0/bin`. What has a variable in it is not known.
+/// `/usr/local/cuda-11.0/bin`. What has a variable in it is not known, and a missing link `cuda` is
+/// another check's (GS701).
 fn toolkits_in(line: &str) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for text in line.split(|c: char| c.is_whitespace() || ":;=\"'{}()&|".contains(c)) {
@@ -406,7 +407,7 @@ fn toolkits_in(line: &str) -> Vec<PathBuf> {
         let toolkit = path.ancestors().find(|at| {
             at.file_name()
                 .and_then(OsStr::to_str)
-                .is_some_and(|name| name == "cuda" || name.starts_with("cuda-"))
+                .is_some_and(|name| name.starts_with("cuda-"))
         });
         if let Some(toolkit) = toolkit
             && !all.contains(&toolkit.to_owned())
