@@ -8,7 +8,7 @@ use super::{
     kernel, kernel_module, libraries, loader, lspci, machine, modprobe, modules, os, pci, rdma,
     repositories, secure_boot, states_at_boot, thunderbolt, toolkit,
 };
-use gpusetup_database::compat::{AddOnId, Database, PackageManager};
+use gpusetup_database::compat::{AddOnId, Database, PackageManager, PackageRepository};
 use gpusetup_packages::{Note, RepositoryFormat};
 use gpusetup_system::{Node, Space, System};
 use gpusetup_text::paths::{
@@ -312,6 +312,18 @@ impl RepositoryUse {
         Self::Containers,
         Self::BuildTools,
     ];
+
+    /// The name of such a repository's files on a host of this architecture; none if it has none, or
+    /// no toolkits where they are what it is for.
+    pub fn name_of(self, repository: &PackageRepository, arch: &str) -> Option<String> {
+        match self {
+            Self::Driver | Self::Containers | Self::BuildTools => repository.name_for(arch),
+            Self::Toolkit => repository
+                .toolkit
+                .as_ref()
+                .and_then(|_| repository.toolkit_name_for(arch)),
+        }
+    }
 }
 
 /// The files that gpusetup writes on a host to add repositories.
@@ -405,18 +417,9 @@ fn added_repositories<'a>(
                 .keys_of(repository)
                 .map(|key| key.fingerprint.as_str())
                 .collect();
-            let name = match of {
-                RepositoryUse::Driver | RepositoryUse::Containers | RepositoryUse::BuildTools => {
-                    repository.name_for(arch)?
-                }
-                RepositoryUse::Toolkit => repository
-                    .toolkit
-                    .as_ref()
-                    .and_then(|_| repository.toolkit_name_for(arch))?,
-            };
             Some(AddedRepository {
                 format,
-                name,
+                name: of.name_of(repository, arch)?,
                 fingerprints,
             })
         })

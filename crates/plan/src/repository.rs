@@ -262,12 +262,7 @@ impl Source<'_> {
         });
         Some(AddRepository {
             manager: repository.package_manager,
-            name: match self.of {
-                RepositoryUse::Driver | RepositoryUse::Containers | RepositoryUse::BuildTools => {
-                    repository.name_for(arch)?
-                }
-                RepositoryUse::Toolkit => repository.toolkit_name_for(arch)?,
-            },
+            name: self.of.name_of(repository, arch)?,
             url: repository.url_for(arch)?,
             keys: keys.collect(),
             unsigned_lists: repository.unsigned_lists,

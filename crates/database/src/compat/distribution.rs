@@ -360,8 +360,8 @@ pub struct ExtraRepository {
     pub seen_as: Vec<String>,
     /// The command that enables it; `{version}` and `{arch}` stand for the host's values.
     pub enable: String,
-    /// The package repository that gpusetup adds instead, from which nothing else comes; none if
-    /// users enable it.
+    /// The package repository that gpusetup adds instead; its own patterns say what else may come
+    /// from there. None if users enable it.
     #[serde(default)]
     pub adds: Option<String>,
     pub(crate) sources: Vec<SourceId>,

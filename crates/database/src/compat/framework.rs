@@ -68,7 +68,7 @@ pub struct FrameworkRelease {
     /// 2.17, which every system has.
     #[serde(default)]
     pub glibc_min: BTreeMap<String, String>,
-    /// The same of the packages that it pins, by name, where they need a newer one.
+    /// The same of the wheels of packages that it pins, where they need a newer one.
     #[serde(default)]
     pub pinned_glibc_min: BTreeMap<String, String>,
     /// The machine architectures for which PyPI has no wheels with CUDA. Builds for them come from
