@@ -338,15 +338,20 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
     );
 }
 
-/// The repository that a plan adds.
-fn added(plan: &[&str]) -> AddRepository {
+/// The repositories that a plan adds.
+fn all_added(plan: &[&str]) -> Vec<AddRepository> {
     let plan: Plan =
         serde_json::from_str(&gpusetup(plan.iter().copied()).succeeds().out).expect("a plan");
-    let repository = plan.acts().find_map(|act| match &act.operation {
+    let repositories = plan.acts().filter_map(|act| match &act.operation {
         Operation::AddRepository(repository) => Some(repository.clone()),
         _ => None,
     });
-    repository.expect("one is added")
+    repositories.collect()
+}
+
+/// The first repository that a plan adds.
+fn added(plan: &[&str]) -> AddRepository {
+    all_added(plan).into_iter().next().expect("one is added")
 }
 
 /// A spec file of packages with nothing in them.
@@ -360,42 +365,81 @@ fn spec(names: &[&str]) -> String {
     head.to_owned() + &names.iter().map(of).collect::<String>()
 }
 
+/// An empty root for dnf, and a folder of packages with nothing in them to serve to it.
+struct DnfHost {
+    work: tempfile::TempDir,
+    /// The folder of the packages, under `served`.
+    packages: PathBuf,
+    /// How often dnf ran: each run has a cache of its own.
+    runs: usize,
+}
+
+impl DnfHost {
+    fn offering(folder: &str, names: &[&str]) -> Self {
+        let work = tempfile::tempdir().expect("a folder");
+        let packages = work.path().join("served").join(folder);
+        let host = Self {
+            work,
+            packages,
+            runs: 0,
+        };
+        for folder in [host.at("repos"), host.at("root"), host.packages.clone()] {
+            fs::create_dir_all(folder).expect("made");
+        }
+        fs::write(host.at("spec"), spec(names)).expect("written");
+        let into = format!("_rpmdir {}", text(&host.packages));
+        let name = "_build_name_fmt %%{NAME}.rpm";
+        let spec = host.at("spec");
+        let build = ["-bb", "--quiet", "-D", &into, "-D", name, text(&spec)];
+        machine("rpmbuild", &build).succeeds();
+        host
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.work.path().join(name)
+    }
+
+    fn list_packages(&self) {
+        machine("createrepo_c", &["--quiet", text(&self.packages)]).succeeds();
+    }
+
+    fn dnf(&mut self, arguments: &[&str]) -> Ran {
+        self.runs += 1;
+        let cache = self.at(&format!("cache{}", self.runs));
+        let options = [
+            format!("--installroot={}", text(&self.at("root"))),
+            format!("--setopt=reposdir={}", text(&self.at("repos"))),
+            format!("--setopt=cachedir={}", text(&cache)),
+        ];
+        let options = options.iter().map(String::as_str);
+        let all = ["-y", "-q", "--releasever=9"]
+            .into_iter()
+            .chain(options)
+            .chain(arguments.iter().copied());
+        machine("dnf", &all.collect::<Vec<_>>())
+    }
+
+    /// The names of the packages that the repositories offer, sorted.
+    fn offered(&mut self) -> Vec<String> {
+        let query = ["repoquery", "--available", "--qf", "%{name}\n"];
+        let offered = self.dnf(&query).succeeds().out;
+        let mut names: Vec<_> = offered.split_whitespace().map(str::to_owned).collect();
+        names.sort_unstable();
+        names
+    }
+}
+
 #[test]
 #[ignore = "needs root and what tests/run installs"]
 fn only_what_the_pinned_key_signs_comes_to_dnf() {
-    let work = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| work.path().join(name);
-    let below = at("served/compute/cuda/repos/rhel9/x86_64");
-    ["repos", "root"]
-        .iter()
-        .for_each(|folder| fs::create_dir(at(folder)).expect("made"));
-    fs::create_dir_all(&below).expect("made");
-    let [ours, stranger] = ["ours", "stranger"].map(Signer::new);
     let driver = ["nvidia-driver-cuda", "kmod-nvidia-open-dkms"];
-    let names = [
-        &driver[..],
-        &["nvidia-container-toolkit", "cuda-toolkit-13-0", "bash"],
-    ]
-    .concat();
-    fs::write(at("spec"), spec(&names)).expect("written");
-    let define = format!("_rpmdir {}", text(&below));
-    machine(
-        "rpmbuild",
-        &[
-            "-bb",
-            "--quiet",
-            "-D",
-            &define,
-            "-D",
-            "_build_name_fmt %%{NAME}.rpm",
-            text(&at("spec")),
-        ],
-    )
-    .succeeds();
-    let sign = |signer: &Signer| signer.sign_lists(&below);
+    let others = ["nvidia-container-toolkit", "cuda-toolkit-13-0", "bash"];
+    let names = [&driver[..], &others[..]].concat();
+    let mut host = DnfHost::offering("compute/cuda/repos/rhel9/x86_64", &names);
+    let [ours, stranger] = ["ours", "stranger"].map(Signer::new);
 
     // The source as the plan for such a host has it, with the key where this test can write.
-    let server = Server::of(&at("served"));
+    let server = Server::of(&host.at("served"));
     let plan = [
         "plan",
         "--os",
@@ -409,7 +453,7 @@ fn only_what_the_pinned_key_signs_comes_to_dnf() {
         "--json",
     ];
     let repository = added(&plan);
-    let [file] = &repository.files_with(&[at("key.asc")])[..] else {
+    let [file] = &repository.files_with(&[host.at("key.asc")])[..] else {
         panic!("one file")
     };
     let script = Operation::from(repository).shell();
@@ -426,53 +470,33 @@ fn only_what_the_pinned_key_signs_comes_to_dnf() {
         file.path,
         Path::new("/etc/yum.repos.d/gpusetup-cuda-rhel9-x86_64.repo")
     );
-    fs::write(at("repos/one.repo"), &file.content).expect("written");
-    let mut cache = 0;
-    let mut dnf = |arguments: &[&str]| {
-        cache += 1;
-        let options = [
-            format!("--installroot={}", text(&at("root"))),
-            format!("--setopt=reposdir={}", text(&at("repos"))),
-            format!("--setopt=cachedir={}", text(&at(&format!("cache{cache}")))),
-        ];
-        let options = options.iter().map(String::as_str);
-        let own = ["-y", "-q", "--releasever=9"]
-            .into_iter()
-            .chain(options)
-            .chain(arguments.iter().copied());
-        machine("dnf", &own.collect::<Vec<_>>())
-    };
-    machine("createrepo_c", &["--quiet", text(&below)]).succeeds();
+    fs::write(host.at("repos/one.repo"), &file.content).expect("written");
+    host.list_packages();
 
     // Lists of nobody, of another key, and of the key in the file.
-    fs::write(at("key.asc"), ours.public_key()).expect("written");
-    assert_ne!(dnf(&refresh).code, Some(0), "nobody signed the lists");
-    sign(&stranger);
-    assert_ne!(dnf(&refresh).code, Some(0), "another key signed them");
-    sign(&ours);
-    dnf(&refresh).succeeds();
-    let offered = dnf(&["repoquery", "--available", "--qf", "%{name}\n"])
-        .succeeds()
-        .out;
-    let mut offered: Vec<_> = offered.split_whitespace().collect();
-    offered.sort_unstable();
+    fs::write(host.at("key.asc"), ours.public_key()).expect("written");
+    assert_ne!(host.dnf(&refresh).code, Some(0), "nobody signed the lists");
+    stranger.sign_lists(&host.packages);
+    assert_ne!(host.dnf(&refresh).code, Some(0), "another key signed them");
+    ours.sign_lists(&host.packages);
+    host.dnf(&refresh).succeeds();
     assert_eq!(
-        offered,
+        host.offered(),
         ["kmod-nvidia-open-dkms", "nvidia-driver-cuda"],
         "nothing else comes from there"
     );
 
     // A package that nobody signed is refused even so.
-    let ran = dnf(&["install", driver[0]]);
+    let ran = host.dnf(&["install", driver[0]]);
     assert!(
         ran.code != Some(0) && ran.err.contains("not signed"),
         "{ran:?}"
     );
-    ours.sign_packages(&[below.join(format!("{}.rpm", driver[0]))]);
-    machine("createrepo_c", &["--quiet", text(&below)]).succeeds();
-    sign(&ours);
-    dnf(&["install", driver[0]]).succeeds();
-    machine("rpm", &["--root", text(&at("root")), "-q", driver[0]]).succeeds();
+    ours.sign_packages(&[host.packages.join(format!("{}.rpm", driver[0]))]);
+    host.list_packages();
+    ours.sign_lists(&host.packages);
+    host.dnf(&["install", driver[0]]).succeeds();
+    machine("rpm", &["--root", text(&host.at("root")), "-q", driver[0]]).succeeds();
 
     // The toolkit's source has the toolkit alone.
     let wish = [
@@ -492,40 +516,23 @@ fn only_what_the_pinned_key_signs_comes_to_dnf() {
         ]
         .concat(),
     );
-    let [file] = &toolkit.files_with(&[at("key.asc")])[..] else {
+    let [file] = &toolkit.files_with(&[host.at("key.asc")])[..] else {
         panic!("one file")
     };
-    fs::remove_file(at("repos/one.repo")).expect("removed");
-    fs::write(at("repos/two.repo"), &file.content).expect("written");
-    let offered = dnf(&["repoquery", "--available", "--qf", "%{name}\n"])
-        .succeeds()
-        .out;
-    assert_eq!(
-        offered.split_whitespace().collect::<Vec<_>>(),
-        ["cuda-toolkit-13-0"]
-    );
+    fs::remove_file(host.at("repos/one.repo")).expect("removed");
+    fs::write(host.at("repos/two.repo"), &file.content).expect("written");
+    assert_eq!(host.offered(), ["cuda-toolkit-13-0"]);
 }
 
 #[test]
 #[ignore = "needs root and what tests/run installs"]
 fn dkms_alone_comes_from_epel_if_its_key_signed_the_package() {
-    let work = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| work.path().join(name);
-    let below = at("served/pub/epel/9/Everything/x86_64");
-    ["repos", "root"]
-        .iter()
-        .for_each(|folder| fs::create_dir(at(folder)).expect("made"));
-    fs::create_dir_all(&below).expect("made");
+    let mut host = DnfHost::offering("pub/epel/9/Everything/x86_64", &["dkms", "bash"]);
+    host.list_packages();
     let [ours, stranger] = ["ours", "stranger"].map(Signer::new);
-    fs::write(at("spec"), spec(&["dkms", "bash"])).expect("written");
-    let define = format!("_rpmdir {}", text(&below));
-    let build = ["-bb", "--quiet", "-D", &define, "-D"];
-    let name = ["_build_name_fmt %%{NAME}.rpm", text(&at("spec"))].map(str::to_owned);
-    let name: Vec<_> = name.iter().map(String::as_str).collect();
-    machine("rpmbuild", &[&build[..], &name[..]].concat()).succeeds();
 
     // EPEL's lists are not signed: that nobody signed these is no obstacle.
-    let server = Server::of(&at("served"));
+    let server = Server::of(&host.at("served"));
     let plan = ["plan", "--os", "rhel-10", "--gpu", "a100"];
     let wish = ["--profile", "driver", "--mirror", &server.url, "--json"];
     let repository = added(&[&plan[..], &wish[..]].concat());
@@ -533,52 +540,34 @@ fn dkms_alone_comes_from_epel_if_its_key_signed_the_package() {
     let plan = ["plan", "--os", "rocky-9", "--gpu", "a100"];
     let without = gpusetup([&plan[..], &wish[..], &["--no-epel"]].concat()).succeeds();
     assert!(!without.out.contains("epel-9-x86_64"), "{without:?}");
-    let all: Plan = serde_json::from_str(&gpusetup([&plan[..], &wish[..]].concat()).succeeds().out)
-        .expect("a plan");
-    let mut added = all.acts().filter_map(|act| match &act.operation {
-        Operation::AddRepository(repository) => Some(repository.clone()),
-        _ => None,
-    });
-    let repository = added
+    let repository = all_added(&[&plan[..], &wish[..]].concat())
+        .into_iter()
         .find(|repository| repository.name == "epel-9-x86_64")
         .expect("it is added");
-    let [file] = &repository.files_with(&[at("key.asc")])[..] else {
+    let [file] = &repository.files_with(&[host.at("key.asc")])[..] else {
         panic!("one file")
     };
-    fs::write(at("repos/epel.repo"), &file.content).expect("written");
-    fs::write(at("key.asc"), ours.public_key()).expect("written");
-    let mut cache = 0;
-    let mut dnf = |arguments: &[&str]| {
-        cache += 1;
-        machine("createrepo_c", &["--quiet", text(&below)]).succeeds();
-        let options = [
-            format!("--installroot={}", text(&at("root"))),
-            format!("--setopt=reposdir={}", text(&at("repos"))),
-            format!("--setopt=cachedir={}", text(&at(&format!("cache{cache}")))),
-        ];
-        let options = options.iter().map(String::as_str);
-        let own = ["-y", "-q", "--releasever=9"];
-        let all = own
-            .into_iter()
-            .chain(options)
-            .chain(arguments.iter().copied());
-        machine("dnf", &all.collect::<Vec<_>>())
-    };
-    let offered = dnf(&["repoquery", "--available", "--qf", "%{name}\n"])
-        .succeeds()
-        .out;
-    assert_eq!(offered.split_whitespace().collect::<Vec<_>>(), ["dkms"]);
+    fs::write(host.at("repos/epel.repo"), &file.content).expect("written");
+    fs::write(host.at("key.asc"), ours.public_key()).expect("written");
+    assert_eq!(host.offered(), ["dkms"]);
 
     // A package of nobody, of another key, and of the key in the file.
-    let refused = |ran: &Ran| ran.code != Some(0) && ran.err.contains("dkms");
-    let ran = dnf(&["install", "dkms"]);
-    assert!(refused(&ran), "nobody signed it: {ran:?}");
-    let package = [below.join("dkms.rpm")];
+    let install = ["install", "dkms"];
+    let ran = host.dnf(&install);
+    assert!(refuses_dkms(&ran), "nobody signed it: {ran:?}");
+    let package = [host.packages.join("dkms.rpm")];
     stranger.sign_packages(&package);
-    let ran = dnf(&["install", "dkms"]);
-    assert!(refused(&ran), "another key signed it: {ran:?}");
+    host.list_packages();
+    let ran = host.dnf(&install);
+    assert!(refuses_dkms(&ran), "another key signed it: {ran:?}");
     machine("rpmsign", &["--delsign", text(&package[0])]).succeeds();
     ours.sign_packages(&package);
-    dnf(&["install", "dkms"]).succeeds();
-    machine("rpm", &["--root", text(&at("root")), "-q", "dkms"]).succeeds();
+    host.list_packages();
+    host.dnf(&install).succeeds();
+    machine("rpm", &["--root", text(&host.at("root")), "-q", "dkms"]).succeeds();
+}
+
+/// Whether dnf failed and named the package as the cause.
+fn refuses_dkms(ran: &Ran) -> bool {
+    ran.code != Some(0) && ran.err.contains("dkms")
 }
