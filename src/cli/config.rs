@@ -209,7 +209,7 @@ impl Config {
         })
     }
 
-    /// A command with the defaults of its own options, and not of its subcommands'.
+    /// A command with the defaults of its options, but not of its subcommands'.
     fn with_own_defaults(&self, command: Command) -> Command {
         let ids: Vec<_> = command
             .get_arguments()

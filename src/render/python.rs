@@ -125,7 +125,7 @@ fn only_for(plan: &Plan, system: AddOnVersion, wanted: PythonRange) -> String {
     };
     match (wanted.newest(), wanted.max) {
         (None, Some(max)) => format!(
-            "No Python has wheels of all of these: one needs {} or newer, another one {max} or older. Give each an environment of its own.",
+            "No Python has wheels of all of these: one needs {} or newer, another one {max} or older. Give each its own environment.",
             wanted.min
         ),
         _ => format!(
