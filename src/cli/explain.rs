@@ -258,8 +258,11 @@ fn version(
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
     let (facts, assumed) = look_or_stock(&options.host, &options.stock, database)?;
     let system = system(&options.host);
+    // Without a GPU no driver is chosen, and only drivers are offered.
+    let chooses_a_driver = layer == "driver" || !facts.gpus.is_empty() || !assumed.is_empty();
+    let is_here = options.host.is_meant() && options.stock.os.is_none();
     let planner = Planner {
-        repositories: (options.host.is_meant() && options.stock.os.is_none()).then_some(&system),
+        repositories: (is_here && chooses_a_driver).then_some(&system),
         lock: locked.file(),
         ..Planner::new(database)
     };

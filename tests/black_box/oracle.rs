@@ -11,7 +11,7 @@ use gpusetup::compat::{
 use gpusetup::database::embedded;
 use gpusetup::host::{Facts, Gpu, Origin, SecureBoot, Toolkit};
 use gpusetup::resolve::{Method, Prefer, Request, Selection, resolve};
-use gpusetup::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion, Want};
+use gpusetup::version::{ComputeCapability, CudaVersion, DriverVersion, Want};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -201,6 +201,17 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
         db.cuda.iter().filter(fits).collect::<Vec<_>>()
     });
     let newest_wanted = |want: String| request.upgrade || want == "latest";
+    let mut wanted = request.add_ons.clone();
+    wanted.insert(AddOnId::CUDNN, request.cudnn.clone());
+    wanted.retain(|_, want| want.is_wanted());
+    let there: Vec<_> = wanted
+        .iter()
+        .map(|(id, want)| {
+            let of_id = db.add_on_artifacts.iter().filter(|a| a.add_on == *id);
+            let there = of_id.filter(|a| can_be_had(facts, a) && want.accepts(a.version));
+            (*id, there.collect::<Vec<_>>())
+        })
+        .collect();
     let each = drivers
         .iter()
         .flat_map(|driver| ways.iter().map(move |fitting| (driver, fitting)));
@@ -221,17 +232,10 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
             )
         });
         for toolkit in &toolkits {
-            let mut wanted = request.add_ons.clone();
-            wanted.insert(AddOnId::CUDNN, request.cudnn.clone());
-            wanted.retain(|_, want| want.is_wanted());
             let mut add_ons = BTreeMap::new();
-            for (id, want) in &wanted {
-                let mut fit: Vec<_> = db
-                    .add_on_artifacts
-                    .iter()
-                    .filter(|a| a.add_on == *id)
-                    .collect();
-                fit.retain(|a| add_on_fits(db, facts, want, &cards, driver.as_ref(), toolkit, a));
+            for (id, there) in &there {
+                let mut fit = there.clone();
+                fit.retain(|a| add_on_fits(db, facts, &cards, driver.as_ref(), toolkit, a));
                 fit.sort_by_key(|a| std::cmp::Reverse(a.version));
                 add_ons.extend(
                     fit.first()
@@ -1097,25 +1101,23 @@ fn distribution<'a>(db: &'a Database, facts: &Facts) -> Option<&'a Distribution>
     known.or_else(other)
 }
 
-fn add_on_fits(
-    db: &Database,
-    facts: &Facts,
-    want: &Want<AddOnVersion>,
-    cards: &[Card],
-    driver: Option<&Driver>,
-    toolkit: &CudaRelease,
-    a: &AddOnArtifact,
-) -> bool {
+fn can_be_had(facts: &Facts, a: &AddOnArtifact) -> bool {
     let arch = if facts.machine.arch == "aarch64" {
         "sbsa"
     } else {
         &facts.machine.arch
     };
-    let can_be_had =
-        a.artifact.arch == arch && a.artifact.url.is_some() && a.artifact.sha256.is_some();
-    if !can_be_had || !want.accepts(a.version) {
-        return false;
-    }
+    a.artifact.arch == arch && a.artifact.url.is_some() && a.artifact.sha256.is_some()
+}
+
+fn add_on_fits(
+    db: &Database,
+    facts: &Facts,
+    cards: &[Card],
+    driver: Option<&Driver>,
+    toolkit: &CudaRelease,
+    a: &AddOnArtifact,
+) -> bool {
     let of_line = db
         .add_on_ranges
         .iter()
