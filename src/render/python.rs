@@ -193,7 +193,7 @@ impl Environment {
         let by_hand = &packages::of(manager).by_hand;
         let headers = self.headers.then_some(by_hand.python_headers);
         let names: Vec<_> = by_hand.venv.into_iter().chain(headers).collect();
-        (!names.is_empty()).then(|| crate::causes::install(manager, &names.join(" ")))
+        (!names.is_empty()).then(|| crate::causes::install(manager, &names))
     }
 }
 

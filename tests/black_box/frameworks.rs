@@ -763,6 +763,38 @@ fn commands(ran: &Ran) -> String {
     lines.join("\n")
 }
 
+/// The commands that a plan for a new installation shows.
+fn commands_on(os: &str, arguments: &[&str]) -> String {
+    let plan = ["plan", "--os", os, "--gpu", "l4", "--for"];
+    let ran = crate::common::run(&[&plan, arguments].concat());
+    let lines = commands(&ran);
+    let (_, lines) = lines.split_once('\n').expect("a heading and commands");
+    lines.to_owned()
+}
+
+#[test]
+fn what_compiles_with_pythons_headers_gets_them() {
+    let on = ["ubuntu-24.04", "fedora-42"].map(|os| commands_on(os, &["vllm==0.33"]));
+    insta::assert_snapshot!(on.join("\n"), @"
+    sudo apt-get install python3-venv python3-dev
+    python3 -m venv venv && venv/bin/pip install 'vllm==0.33.*'
+    gpusetup plan --os ubuntu-24.04 --gpu l4 --for vllm==0.33 --profile compute
+    sudo dnf install python3-devel
+    python3 -m venv venv && venv/bin/pip install 'vllm==0.33.*'
+    gpusetup plan --os fedora-42 --gpu l4 --for vllm==0.33 --profile compute
+    ");
+}
+
+#[test]
+fn a_build_that_nobody_publishes_gives_way_to_an_older_one() {
+    // vLLM 0.21 to 0.25 have a build for the CUDA of this driver in an index of the project alone.
+    insta::assert_snapshot!(commands_on("ubuntu-24.04", &["vllm", "--driver", "570"]), @"
+    sudo apt-get install python3-venv python3-dev
+    python3 -m venv venv && venv/bin/pip install 'vllm==0.19.*'
+    gpusetup plan --os ubuntu-24.04 --gpu l4 --for vllm --driver 570 --profile compute
+    ");
+}
+
 #[test]
 fn explain_has_every_build_of_a_release_with_its_index() {
     let ran = crate::common::run(&["explain", "torch==2.5"]);

@@ -18,6 +18,7 @@
 //! cargo xtask record error-codes ../wheels
 //! cargo xtask record redistrib ../cuda-packages
 //! cargo xtask record wheels [FRAMEWORK...]
+//! cargo xtask record pins
 //! cargo xtask record libraries
 //! cargo xtask record addons ../cuda-packages [--lists ../lists]
 //! cargo xtask record kernels [FRAMEWORK[==RELEASE]...]
@@ -42,6 +43,7 @@ mod libraries;
 mod metadata;
 mod mig;
 mod open_kernel_modules;
+mod pins;
 mod prose;
 mod pypi;
 mod redistrib;
@@ -175,6 +177,12 @@ enum Source {
         /// Only these frameworks
         frameworks: Vec<String>,
     },
+    /// Record the glibc and Python that the packages which frameworks pin have wheels for
+    Pins {
+        /// The index to read, with the JSON API for simple pages
+        #[arg(long, default_value = PYPI)]
+        index: String,
+    },
     /// Record whether the packages that pip installs bring CUDA and cuDNN
     Requirements {
         /// The index to read, with the JSON API for simple pages
@@ -279,6 +287,7 @@ fn record(source: Source) -> Result<()> {
         } => addons::record(&repository, lists.as_deref(), &index),
         Source::Libraries { index } => libraries::record(&index),
         Source::Wheels { index, frameworks } => wheels::record(&database()?, &index, &frameworks),
+        Source::Pins { index } => pins::record(&database()?, &index),
         Source::Requirements { index } => requirements::record(&database()?, &index),
         Source::Kernels { index, names } => kernels::record(&database()?, &index, &names),
         Source::Instances { clones } => instances::record(&clones),
@@ -318,6 +327,7 @@ fn comparisons(database: &Database, write: bool) -> Result<Vec<Comparison>> {
         distributions::check(database)?,
         ubuntu::check(database)?,
         wheels::check(database)?,
+        pins::check(database)?,
         requirements::check(database)?,
         libraries::check(database)?,
         kernels::check(database)?,

@@ -6,7 +6,7 @@ use crate::metadata::{
     cuda_major, described, range, requirements, series_of_libraries, version_after,
 };
 use crate::pypi::{self, File, directory, glibc_of, numbers};
-use crate::{Comparison, Result, table};
+use crate::{Comparison, Result, pins, table};
 use gpusetup_database::compat::{
     Database, FrameworkBuild, FrameworkNeeds, FrameworkRelease, PythonRange,
 };
@@ -129,6 +129,7 @@ impl Package {
 }
 
 /// One wheel to read.
+#[derive(Clone)]
 pub struct Job {
     /// The package it belongs to.
     pub package: &'static Package,
@@ -240,7 +241,7 @@ pub fn wheels(database: &Database, index: &str, package: &'static Package) -> Re
 }
 
 /// The Python versions that the wheels of a release support: `3.10 to 3.14`.
-fn pythons(files: &[&File]) -> String {
+pub fn pythons(files: &[&File]) -> String {
     let exact = |file: &&File| {
         let wheel = file.wheel()?;
         let minor = wheel.python.strip_prefix("cp3")?.parse::<u32>().ok()?;
@@ -386,7 +387,7 @@ fn beyond<'a>(
 
 /// The versions of Python that a wheel is for: `3.10 to 3.14` by the tags of its files, or its
 /// Requires-Python, `<3.15,>=3.10`. None if it names no oldest one.
-fn python_range(text: &str) -> Result<Option<PythonRange>> {
+pub fn python_range(text: &str) -> Result<Option<PythonRange>> {
     let version = |text: &str| -> Result<AddOnVersion> {
         let numbers: Vec<_> = text.split('.').take(2).collect();
         { numbers.join(".").parse() }.map_err(|why| format!("{TABLE}: Python {text}: {why}"))
@@ -512,7 +513,10 @@ pub fn check(database: &Database) -> Result<Comparison> {
                 .insert(format!("{framework} {release}: glibc {floor:?} on {architecture}; the database has {ours:?}"));
         }
     }
-    for ((framework, release), ranges) in pythons {
+    let of_pins = pins::pythons_of_pins()?;
+    for ((framework, release), mut ranges) in pythons {
+        let pins = of_pins.get(&(framework.to_owned(), release.to_owned()));
+        ranges.extend(pins.into_iter().flatten());
         let range = ranges.into_iter().reduce(PythonRange::with);
         let known = database.framework_release(&format!("{framework}=={release}"));
         let ours = known.and_then(|known| known.python);

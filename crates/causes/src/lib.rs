@@ -519,12 +519,13 @@ pub fn get_companion(
     Remedy::new(text, install_companion(of, driver, manager))
 }
 
-/// The command that installs a package.
-pub fn install(manager: PackageManager, name: &str) -> String {
+/// The command that installs packages.
+pub fn install(manager: PackageManager, names: &[&str]) -> String {
+    let names: Vec<_> = names.iter().map(|name| quoted(name)).collect();
     format!(
         "sudo {} {}",
         gpusetup_packages::of(manager).by_hand.install,
-        quoted(name)
+        names.join(" ")
     )
 }
 
@@ -697,7 +698,7 @@ fn bulletin(of: &Bulletin) -> String {
 
 /// NVIDIA's container toolkit without fixes of security bulletins (GS513).
 pub fn fixed_container_toolkit(fixed: AddOnVersion, manager: Option<PackageManager>) -> Remedy {
-    let upgrade = manager.map(|manager| install(manager, "nvidia-container-toolkit"));
+    let upgrade = manager.map(|manager| install(manager, &["nvidia-container-toolkit"]));
     Remedy::new(
         format!("update NVIDIA's container toolkit to {fixed} or newer"),
         upgrade,
@@ -714,7 +715,7 @@ pub fn fixed_companion(
 ) -> Remedy {
     let text = format!("update {} to {fixed} or newer", of.title);
     match (package.filter(|name| !of.is_former(name)), manager) {
-        (Some(name), Some(manager)) => Remedy::new(text, [install(manager, name)]),
+        (Some(name), Some(manager)) => Remedy::new(text, [install(manager, &[name])]),
         _ => Remedy::new(
             text,
             [format!(

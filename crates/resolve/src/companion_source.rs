@@ -82,7 +82,7 @@ impl<'a> CompanionSource<'a> {
             Self::Enabled(names) => {
                 let install = facts.os.package_manager.zip(names.first());
                 let install =
-                    install.map(|(manager, name)| gpusetup_causes::install(manager, name));
+                    install.map(|(manager, name)| gpusetup_causes::install(manager, &[name]));
                 Remedy::new(format!("install {title} from NVIDIA's repository"), install)
             }
             Self::Addable(..) => {

@@ -40,7 +40,7 @@ pub struct PythonPackage {
     /// The commands that install the build, each for one package manager. Empty if no source says
     /// where it is published.
     pub commands: Vec<PythonCommand>,
-    /// It is compiled on the host, with Python's headers.
+    /// It, or a part of it, is compiled on the host with Python's headers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(
         feature = "schemas",
@@ -167,7 +167,9 @@ impl PythonPackage {
             minimum_driver: newest
                 .filter(|_| build.torch_from.is_none())
                 .map(|c| c.minimum_driver),
-            compiled: build.needs == FrameworkNeeds::Compiler && !commands.is_empty(),
+            compiled: (build.needs == FrameworkNeeds::Compiler
+                || !framework.python_headers.is_empty())
+                && !commands.is_empty(),
             commands,
             python: release.python,
             extensions: newest

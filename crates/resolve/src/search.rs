@@ -24,7 +24,8 @@ use super::{
     ToolkitMethod, toolkit_method,
 };
 use gpusetup_database::compat::{
-    AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, short,
+    AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, framework_and_version,
+    short,
 };
 use gpusetup_database::version::{ComputeCapability, CudaVersion, DriverVersion, Want, dotted};
 use gpusetup_host::Facts;
@@ -243,33 +244,26 @@ fn for_newest_releases<'a>(
     detail: Detail,
 ) -> Result<Resolution<'a>, Conflict> {
     let (mut first, mut passed_over) = (None::<Conflict>, Vec::new());
-    // What the driver that stays does not run is taken if it runs none of them.
-    let mut too_new = None;
+    // It is taken if every release has a drawback.
+    let mut lesser = None;
     for frameworks in releases_meant(host.database, &request.frameworks) {
         let named = Request {
             frameworks,
             ..request.clone()
         };
         match for_frameworks(host, served, &named, gpus, detail) {
-            Ok(found) if found.packages_not_run().next().is_some() => {
-                let not_run = found.packages_not_run().map(|(package, needs, have)| {
-                    format!(
-                        "its CUDA {} needs driver {needs} or newer, and {have} stays",
-                        package.cuda
-                    )
-                });
-                let because = not_run.collect::<Vec<_>>().join("; ");
+            Ok(mut found) => {
+                let Some((because, rule)) = drawback(host, &found) else {
+                    found.rejected.extend(passed_over);
+                    return Ok(found);
+                };
                 passed_over.push(Rejection {
                     candidate: named.frameworks.join(", "),
                     because,
-                    rule: Rule::Of(RuleId::CudaRunsOnDriver).into(),
+                    rule: Rule::Of(rule).into(),
                 });
                 let before = passed_over.len() - 1;
-                too_new.get_or_insert((found, before));
-            }
-            Ok(mut found) => {
-                found.rejected.extend(passed_over);
-                return Ok(found);
+                lesser.get_or_insert((found, before));
             }
             Err(conflict) => {
                 passed_over.push(Rejection {
@@ -288,12 +282,41 @@ fn for_newest_releases<'a>(
             }
         }
     }
-    let Some((mut found, newer)) = too_new else {
+    let Some((mut found, newer)) = lesser else {
         return Err(first.unwrap_or_else(no_framework));
     };
     passed_over.truncate(newer);
     found.rejected.extend(passed_over);
     Ok(found)
+}
+
+/// Why an older release may be better than this one: the driver that stays does not run it, or no
+/// source says where the build is published, as it does of other releases.
+fn drawback(host: &KnownHost, found: &Resolution) -> Option<(String, RuleId)> {
+    let not_run = found.packages_not_run().map(|(package, needs, have)| {
+        format!(
+            "its CUDA {} needs driver {needs} or newer, and {have} stays",
+            package.cuda
+        )
+    });
+    let not_run = not_run.collect::<Vec<_>>().join("; ");
+    if !not_run.is_empty() {
+        return Some((not_run, RuleId::CudaRunsOnDriver));
+    }
+    let mut nowhere = found.python.iter().filter(|p| p.commands.is_empty());
+    let nowhere = nowhere.find(|package| has_install(host, &package.framework));
+    nowhere.map(|package| {
+        let because = format!(
+            "no source says where its build with CUDA {} is published",
+            package.cuda
+        );
+        (because, RuleId::FrameworkBuild)
+    })
+}
+
+fn has_install(host: &KnownHost, wish: &str) -> bool {
+    let framework = host.database.framework(framework_and_version(wish).0);
+    framework.is_some_and(|framework| framework.has_python_install(&host.facts.machine.arch))
 }
 
 /// Resolves a request with exact framework releases: tries their builds, preferred first.

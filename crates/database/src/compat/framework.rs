@@ -41,6 +41,10 @@ pub struct Framework {
     /// Packages that are released with it and need the same: `torchvision` for `torch`.
     #[serde(default)]
     pub(crate) siblings: Vec<String>,
+    /// Who says that it compiles with Python's headers at its first start, as Triton does. Empty if
+    /// it does not.
+    #[serde(default)]
+    pub python_headers: Vec<SourceId>,
     /// How pip installs it; releases before every `from` have none.
     #[serde(default)]
     pub(crate) install: Vec<PythonPackage>,

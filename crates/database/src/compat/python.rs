@@ -196,6 +196,14 @@ impl Framework {
         })
     }
 
+    /// Whether a source says how pip installs the usual build of some release on an architecture.
+    pub fn has_python_install(&self, architecture: &str) -> bool {
+        self.releases.iter().any(|release| {
+            let usual = release.builds.iter().find(|b| b.is_for(architecture));
+            usual.is_some_and(|build| self.python_install(release, build, architecture).is_some())
+        })
+    }
+
     /// The words after `conda install` for a build, if the project publishes conda packages of it.
     pub fn conda_install(
         &self,

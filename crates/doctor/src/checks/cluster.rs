@@ -63,7 +63,7 @@ fn pods_of(case: &Case, of: &Kubernetes) -> Option<Verdict> {
 fn installing(case: &Case, package: fn(&ByHand) -> Option<&str>) -> Option<String> {
     let manager = case.seen.facts.os.package_manager?;
     let package = package(&gpusetup_packages::of(manager).by_hand)?;
-    Some(gpusetup_causes::install(manager, package))
+    Some(gpusetup_causes::install(manager, &[package]))
 }
 
 /// The titles of the engines that run pods: those that bring a kubelet, or those that one needs.
