@@ -370,7 +370,7 @@ struct DnfHost {
     work: tempfile::TempDir,
     /// The folder of the packages, under `served`.
     packages: PathBuf,
-    /// How often dnf ran: each run has a cache of its own.
+    /// How often dnf ran: each run has its own cache.
     runs: usize,
 }
 

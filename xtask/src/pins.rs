@@ -2,8 +2,8 @@
 //! a framework is for the Pythons and the glibc that the wheels of all of them are for.
 
 use crate::metadata::requirements;
-use crate::pypi::{self, File, Page, directory, glibc_of, numbers, page};
-use crate::wheels::{self, Job, PACKAGES, python_range, pythons};
+use crate::pypi::{self, File, Index, glibc_of, numbers, once};
+use crate::wheels::{self, GLIBC_EVERYWHERE, Job, PACKAGES, python_range, pythons};
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::{Database, PythonRange};
 use gpusetup_database::version::meets_specifier;
@@ -28,13 +28,8 @@ const FRAMEWORKS: [&str; 2] = ["vllm", "sglang"];
 /// How deep pins of pins are followed.
 const MAX_DEPTH: usize = 3;
 
-/// An index, with what was read of it.
-struct Index<'a> {
-    address: &'a str,
-    pages: Mutex<BTreeMap<String, Arc<Page>>>,
-    /// By requirement and architecture.
-    pinned: Mutex<BTreeMap<[String; 3], Arc<Option<Pinned>>>>,
-}
+/// What was read for each requirement and architecture.
+type Known = Mutex<BTreeMap<[String; 3], Arc<Option<Pinned>>>>;
 
 /// What the wheels of one version need.
 struct Pinned {
@@ -52,11 +47,7 @@ struct Found {
 
 /// Records what the pins of the newest wheels of each release need.
 pub fn record(database: &Database, address: &str) -> Result<()> {
-    let index = Index {
-        address,
-        pages: Mutex::default(),
-        pinned: Mutex::default(),
-    };
+    let (index, known) = (Index::new(address), Known::default());
     let mut jobs = Vec::new();
     for package in PACKAGES
         .iter()
@@ -72,7 +63,7 @@ pub fn record(database: &Database, address: &str) -> Result<()> {
         })
         .collect();
     let mut rows = pypi::for_each(&jobs, pypi::READERS, |(job, architecture)| {
-        read(&index, job, architecture).map_err(|e| format!("{}: {e}", job.file.filename))
+        read(&index, &known, job, architecture).map_err(|e| format!("{}: {e}", job.file.filename))
     })?;
     rows.retain(|row| row[3..].iter().any(|field| !field.is_empty()));
     rows.sort_by_key(|row| {
@@ -87,17 +78,20 @@ pub fn record(database: &Database, address: &str) -> Result<()> {
     table::write(TABLE, origin, &COLUMNS, &rows)
 }
 
-fn read(index: &Index, job: &Job, architecture: &str) -> Result<Vec<String>> {
+fn read(index: &Index, known: &Known, job: &Job, architecture: &str) -> Result<Vec<String>> {
     let mut found = Found::default();
     let mut seen = BTreeSet::new();
-    let mut level = of_wheel(&job.file, job.package.extra, architecture)?;
+    let mut level = of_wheel(index, &job.file, job.package.extra, architecture)?;
     for _ in 0..MAX_DEPTH {
         let mut next = Vec::new();
         for (name, specifier) in level {
             if !seen.insert(name.clone()) {
                 continue;
             }
-            let pinned = index.pinned(&name, &specifier, architecture)?;
+            let key = [name.as_str(), &specifier, architecture].map(str::to_owned);
+            let pinned = once(known, key, || {
+                pinned(index, &name, &specifier, architecture).map(Arc::new)
+            })?;
             let Some(pinned) = pinned.as_ref() else {
                 continue;
             };
@@ -106,15 +100,9 @@ fn read(index: &Index, job: &Job, architecture: &str) -> Result<Vec<String>> {
                 found.glibc = pinned.glibc.map(|glibc| (glibc, title()));
             }
             if let Some(range) = pinned.python {
-                let narrower = found
-                    .python
-                    .as_ref()
-                    .map_or(range, |(known, _)| known.with(range));
-                if found
-                    .python
-                    .as_ref()
-                    .is_none_or(|(known, _)| *known != narrower)
-                {
+                let before = found.python.as_ref().map(|(range, _)| *range);
+                let narrower = before.map_or(range, |before| before.with(range));
+                if before != Some(narrower) {
                     found.python = Some((narrower, title()));
                 }
             }
@@ -145,14 +133,13 @@ fn read(index: &Index, job: &Job, architecture: &str) -> Result<Vec<String>> {
 
 /// The requirements of a wheel that name one version, and those with an end, which pip meets with
 /// the newest before it.
-fn of_wheel(file: &File, extra: &str, architecture: &str) -> Result<Vec<(String, String)>> {
-    let members = directory(file)?;
-    let metadata = members
-        .iter()
-        .find(|member| member.path.ends_with(".dist-info/METADATA"))
-        .map(|member| member.text(file))
-        .transpose()?
-        .unwrap_or_default();
+fn of_wheel(
+    index: &Index,
+    file: &File,
+    extra: &str,
+    architecture: &str,
+) -> Result<Vec<(String, String)>> {
+    let metadata = index.metadata(file)?;
     // What counts for some Pythons only says nothing of the others.
     let for_all: Vec<_> = metadata
         .lines()
@@ -173,7 +160,13 @@ fn is_known_otherwise(name: &str) -> bool {
 }
 
 /// The newest version that meets a specifier, if it has wheels for an architecture.
-fn pinned(page: &Page, specifier: &str, architecture: &str) -> Result<Option<Pinned>> {
+fn pinned(
+    index: &Index,
+    name: &str,
+    specifier: &str,
+    architecture: &str,
+) -> Result<Option<Pinned>> {
+    let page = index.page(name)?;
     let is_exact = specifier.starts_with("==");
     let mut versions: BTreeSet<&str> = page
         .files
@@ -212,38 +205,12 @@ fn pinned(page: &Page, specifier: &str, architecture: &str) -> Result<Option<Pin
         } else {
             None
         },
-        requires: of_wheel(file, "", architecture)?,
+        requires: of_wheel(index, file, "", architecture)?,
     }))
 }
 
 fn is_for(platform: &str, architecture: &str) -> bool {
     platform == "any" || platform.contains("manylinux") && platform.ends_with(architecture)
-}
-
-impl Index<'_> {
-    fn page(&self, name: &str) -> Result<Arc<Page>> {
-        if let Some(page) = self.pages.lock().expect("no reader panics").get(name) {
-            return Ok(page.clone());
-        }
-        let read = Arc::new(page(self.address, name)?);
-        let mut pages = self.pages.lock().expect("no reader panics");
-        Ok(pages.entry(name.to_owned()).or_insert(read).clone())
-    }
-
-    fn pinned(
-        &self,
-        name: &str,
-        specifier: &str,
-        architecture: &str,
-    ) -> Result<Arc<Option<Pinned>>> {
-        let key = [name, specifier, architecture].map(str::to_owned);
-        if let Some(known) = self.pinned.lock().expect("no reader panics").get(&key) {
-            return Ok(known.clone());
-        }
-        let read = Arc::new(pinned(&*self.page(name)?, specifier, architecture)?);
-        let mut all = self.pinned.lock().expect("no reader panics");
-        Ok(all.entry(key).or_insert(read).clone())
-    }
 }
 
 /// The Pythons that the pins of each release are for.
@@ -269,9 +236,9 @@ pub fn check(database: &Database) -> Result<Comparison> {
             continue;
         };
         let of_wheels = known.glibc_min.get(architecture);
-        let wanted = (!glibc.is_empty())
-            .then(|| numbers(glibc))
-            .filter(|glibc| *glibc > of_wheels.map_or(vec![2, 17], |have| numbers(have)));
+        let wanted = (!glibc.is_empty()).then(|| numbers(glibc)).filter(|glibc| {
+            *glibc > of_wheels.map_or(GLIBC_EVERYWHERE.to_vec(), |have| numbers(have))
+        });
         let ours = known.pinned_glibc_min.get(architecture);
         if wanted != ours.map(|have| numbers(have)) {
             differences.push(format!(

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The number of wheels read in parallel: most of the time is spent waiting.
 pub const READERS: usize = 8;
@@ -38,6 +38,57 @@ pub fn for_each<J: Sync, R: Send>(
         .map_err(|e| e.to_string())?
         .into_values()
         .collect()
+}
+
+/// A package index, with the pages and the metadata that were read of it: many releases share them.
+pub struct Index<'a> {
+    address: &'a str,
+    pages: Mutex<BTreeMap<String, Arc<Page>>>,
+    metadata: Mutex<BTreeMap<String, Arc<str>>>,
+}
+
+impl<'a> Index<'a> {
+    pub fn new(address: &'a str) -> Self {
+        Self {
+            address,
+            pages: Mutex::default(),
+            metadata: Mutex::default(),
+        }
+    }
+
+    /// The page of a package.
+    pub fn page(&self, package: &str) -> Result<Arc<Page>> {
+        once(&self.pages, package.to_owned(), || {
+            page(self.address, package).map(Arc::new)
+        })
+    }
+
+    /// The metadata of a wheel.
+    pub fn metadata(&self, file: &File) -> Result<Arc<str>> {
+        once(&self.metadata, file.filename.clone(), || {
+            let members = directory(file)?;
+            let member = members
+                .iter()
+                .find(|member| member.path.ends_with(".dist-info/METADATA"));
+            let member = member.ok_or_else(|| format!("{}: no METADATA", file.filename))?;
+            Ok(member.text(file)?.into())
+        })
+    }
+}
+
+/// What is known under a name, or what is read now and kept. Nothing waits while it is read.
+pub fn once<K: Ord, V: Clone>(
+    known: &Mutex<BTreeMap<K, V>>,
+    name: K,
+    read: impl FnOnce() -> Result<V>,
+) -> Result<V> {
+    if let Some(value) = known.lock().map_err(|e| e.to_string())?.get(&name) {
+        return Ok(value.clone());
+    }
+    let value = read()?;
+    let mut known = known.lock().map_err(|e| e.to_string())?;
+    known.insert(name, value.clone());
+    Ok(value)
 }
 
 /// A package's page in the format of PEP 691.

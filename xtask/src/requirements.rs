@@ -3,14 +3,13 @@
 //! wheels is downloaded.
 
 use crate::metadata::requirements;
-use crate::pypi::{self, File, directory, numbers};
+use crate::pypi::{self, File, Index, Page, numbers};
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::{
     BundledComponent, Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease,
 };
 use gpusetup_database::version::meets_specifier;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
 
 const TABLE: &str = "requirements.tsv";
 
@@ -76,98 +75,50 @@ fn jobs(database: &Database) -> Vec<Job> {
     jobs
 }
 
-/// The pages and metadata that were read, which many releases share.
-struct Index<'a> {
-    address: &'a str,
-    files: Mutex<BTreeMap<String, Vec<File>>>,
-    metadata: Mutex<BTreeMap<String, String>>,
+/// The wheels of a page for x86-64.
+fn wheels(page: &Page) -> impl Iterator<Item = &File> {
+    let is_here = |file: &&File| {
+        file.wheel()
+            .is_some_and(|w| w.platform == "any" || w.platform.ends_with("x86_64"))
+    };
+    page.files.iter().filter(is_here)
 }
 
-impl Index<'_> {
-    /// The wheels of a package for x86-64.
-    fn wheels(&self, package: &str) -> Result<Vec<File>> {
-        if let Some(known) = self.files.lock().map_err(|e| e.to_string())?.get(package) {
-            return Ok(known.clone());
-        }
-        let fits = |file: &File| {
-            file.wheel()
-                .is_some_and(|w| w.platform == "any" || w.platform.ends_with("x86_64"))
-        };
-        let files: Vec<_> = pypi::page(self.address, package)?
-            .files
-            .into_iter()
-            .filter(fits)
-            .collect();
-        self.files
-            .lock()
-            .map_err(|e| e.to_string())?
-            .insert(package.to_owned(), files.clone());
-        Ok(files)
-    }
-
-    fn metadata(&self, file: &File) -> Result<String> {
-        if let Some(known) = self
-            .metadata
-            .lock()
-            .map_err(|e| e.to_string())?
-            .get(&file.filename)
-        {
-            return Ok(known.clone());
-        }
-        let members = directory(file)?;
-        let member = members
-            .iter()
-            .find(|m| m.path.ends_with(".dist-info/METADATA"));
-        let text = member
-            .ok_or_else(|| format!("{}: no METADATA", file.filename))?
-            .text(file)?;
-        self.metadata
-            .lock()
-            .map_err(|e| e.to_string())?
-            .insert(file.filename.clone(), text.clone());
-        Ok(text)
-    }
-
-    /// Adds the requirements on CUDA's packages, with their specifiers.
-    fn follow(
-        &self,
-        file: &File,
-        extra: &str,
-        depth: usize,
-        found: &mut BTreeMap<String, String>,
-    ) -> Result<()> {
-        for (name, specifier) in requirements(&self.metadata(file)?, extra, "x86_64") {
-            if name.starts_with("nvidia-") || name == "cuda-toolkit" {
-                found.entry(name).or_insert(specifier);
-            } else if depth > 0 && FOLLOWED.contains(&name.as_str()) {
-                let wheels = self.wheels(&name)?;
-                let matching = wheels.iter().filter(|w| {
-                    w.wheel()
-                        .is_some_and(|w| meets_specifier(w.version, &specifier))
-                });
-                let newest = matching.max_by_key(|w| w.wheel().map(|w| numbers(w.version)));
-                // A plugin names the CUDA that it needs in an extra.
-                let extra = if name.starts_with("jax-cuda") {
-                    "with-cuda"
-                } else {
-                    ""
-                };
-                if let Some(newest) = newest {
-                    self.follow(newest, extra, depth - 1, found)?;
-                }
+/// Adds the requirements on CUDA's packages, with their specifiers.
+fn follow(
+    index: &Index,
+    file: &File,
+    extra: &str,
+    depth: usize,
+    found: &mut BTreeMap<String, String>,
+) -> Result<()> {
+    for (name, specifier) in requirements(&index.metadata(file)?, extra, "x86_64") {
+        if name.starts_with("nvidia-") || name == "cuda-toolkit" {
+            found.entry(name).or_insert(specifier);
+        } else if depth > 0 && FOLLOWED.contains(&name.as_str()) {
+            let page = index.page(&name)?;
+            let matching = wheels(&page).filter(|w| {
+                w.wheel()
+                    .is_some_and(|w| meets_specifier(w.version, &specifier))
+            });
+            let newest = matching.max_by_key(|w| w.wheel().map(|w| numbers(w.version)));
+            // A plugin names the CUDA that it needs in an extra.
+            let extra = if name.starts_with("jax-cuda") {
+                "with-cuda"
+            } else {
+                ""
+            };
+            if let Some(newest) = newest {
+                follow(index, newest, extra, depth - 1, found)?;
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Records what comes with each package.
 pub fn record(database: &Database, address: &str) -> Result<()> {
-    let index = Index {
-        address,
-        files: Mutex::default(),
-        metadata: Mutex::default(),
-    };
+    let index = Index::new(address);
     let read = |job: &Job| {
         read(&index, database, job).map_err(|e| format!("{} {}: {e}", job.package, job.release))
     };
@@ -190,10 +141,8 @@ fn read(index: &Index, database: &Database, job: &Job) -> Result<Option<Vec<Stri
             .framework_release(&wish)
             .is_some_and(|release| release.version == job.release)
     };
-    let wheels = index.wheels(name)?;
-    let wheels = wheels
-        .iter()
-        .filter(|file| file.wheel().is_some_and(|w| of_release(w.version)));
+    let page = index.page(name)?;
+    let wheels = wheels(&page).filter(|file| file.wheel().is_some_and(|w| of_release(w.version)));
     let Some(newest) = wheels.max_by_key(|file| file.wheel().map(|w| numbers(w.version))) else {
         return Ok(None);
     };
@@ -224,7 +173,7 @@ fn read(index: &Index, database: &Database, job: &Job) -> Result<Option<Vec<Stri
         })
         .collect();
     let mut found = BTreeMap::new();
-    index.follow(newest, &extra, DEPTH, &mut found)?;
+    follow(index, newest, &extra, DEPTH, &mut found)?;
     let of = |is: &dyn Fn(&str) -> bool| {
         found
             .iter()

@@ -32,7 +32,7 @@ const COLUMNS: &[&str] = &[
 ];
 
 /// Every system that CUDA supports has it, so the database omits it.
-const GLIBC_EVERYWHERE: [u32; 2] = [2, 17];
+pub const GLIBC_EVERYWHERE: [u32; 2] = [2, 17];
 
 /// A package of a framework. If it is for one major version of CUDA, its name or extra contains
 /// that.
