@@ -326,7 +326,7 @@ fn comparisons(database: &Database, write: bool) -> Result<Vec<Comparison>> {
         compile_matrix::check(database)?,
         distributions::check(database)?,
         ubuntu::check(database)?,
-        wheels::check(database)?,
+        wheels::check(database, &pins::pythons_of_pins()?)?,
         pins::check(database)?,
         requirements::check(database)?,
         libraries::check(database)?,

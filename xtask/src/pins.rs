@@ -3,7 +3,7 @@
 
 use crate::metadata::requirements;
 use crate::pypi::{self, File, Index, glibc_of, numbers, once};
-use crate::wheels::{self, GLIBC_EVERYWHERE, Job, PACKAGES, python_range, pythons};
+use crate::wheels::{self, GLIBC_EVERYWHERE, Job, PACKAGES, Pythons, python_range, pythons};
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::{Database, PythonRange};
 use gpusetup_database::version::meets_specifier;
@@ -214,8 +214,8 @@ fn is_for(platform: &str, architecture: &str) -> bool {
 }
 
 /// The Pythons that the pins of each release are for.
-pub fn pythons_of_pins() -> Result<BTreeMap<(String, String), Vec<PythonRange>>> {
-    let mut found = BTreeMap::<_, Vec<_>>::new();
+pub fn pythons_of_pins() -> Result<Pythons> {
+    let mut found = Pythons::new();
     for row in table::read(TABLE)? {
         let ranges = found.entry((row[0].clone(), row[1].clone())).or_default();
         ranges.extend(python_range(&row[5])?);

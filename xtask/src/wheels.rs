@@ -6,7 +6,7 @@ use crate::metadata::{
     cuda_major, described, range, requirements, series_of_libraries, version_after,
 };
 use crate::pypi::{self, File, directory, glibc_of, numbers};
-use crate::{Comparison, Result, pins, table};
+use crate::{Comparison, Result, table};
 use gpusetup_database::compat::{
     Database, FrameworkBuild, FrameworkNeeds, FrameworkRelease, PythonRange,
 };
@@ -30,6 +30,9 @@ const COLUMNS: &[&str] = &[
     "requires torch",
     "requires nvcc",
 ];
+
+/// The Pythons of each framework's release.
+pub type Pythons = BTreeMap<(String, String), Vec<PythonRange>>;
 
 /// Every system that CUDA supports has it, so the database omits it.
 pub const GLIBC_EVERYWHERE: [u32; 2] = [2, 17];
@@ -413,7 +416,7 @@ pub fn python_range(text: &str) -> Result<Option<PythonRange>> {
 
 /// Compares the build versions and requirements of each build, and the glibc and Python of each
 /// release.
-pub fn check(database: &Database) -> Result<Comparison> {
+pub fn check(database: &Database, of_pins: &Pythons) -> Result<Comparison> {
     let rows = table::read(TABLE)?;
     let (mut differences, mut floors, mut published, mut facts) =
         (BTreeSet::new(), BTreeMap::new(), BTreeMap::new(), 0);
@@ -513,7 +516,6 @@ pub fn check(database: &Database) -> Result<Comparison> {
                 .insert(format!("{framework} {release}: glibc {floor:?} on {architecture}; the database has {ours:?}"));
         }
     }
-    let of_pins = pins::pythons_of_pins()?;
     for ((framework, release), mut ranges) in pythons {
         let pins = of_pins.get(&(framework.to_owned(), release.to_owned()));
         ranges.extend(pins.into_iter().flatten());
