@@ -140,6 +140,47 @@ fn ids_that_are_named_exist() {
     );
 }
 
+/// Cargo builds a second library of each crate for its tests, and reads it once more for its examples;
+/// crates that have none say so. These would not be run.
+#[test]
+fn crates_that_turn_tests_off_have_none() {
+    let mut wrong = BTreeSet::new();
+    for folder in members()
+        .into_iter()
+        .filter(|folder| folder.starts_with("crates/"))
+    {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join(&folder)
+            .with_file_name("Cargo.toml");
+        let manifest = fs::read_to_string(manifest).expect("a crate has one");
+        let mut files = Vec::new();
+        below(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join(&folder),
+            &["rs"],
+            &mut files,
+        );
+        for file in files {
+            let code = fs::read_to_string(&file).expect("a file of the project");
+            let mut lines = code.lines().map(str::trim_start);
+            let is_off = |line: &str| {
+                let is_example = line.starts_with("/// ```") || line.starts_with("//! ```");
+                is_example && manifest.contains("\ndoctest = false\n")
+                    || line == "#[test]" && manifest.contains("\ntest = false\n")
+            };
+            wrong.extend(
+                lines
+                    .find(|line| is_off(line))
+                    .map(|line| format!("{}: {line}", file.display())),
+            );
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "Cargo.toml turns these off:\n{}",
+        lines(&wrong)
+    );
+}
+
 /// All modules that a module leads to.
 fn reachable<'a>(
     uses: &'a BTreeMap<Module, BTreeSet<Module>>,

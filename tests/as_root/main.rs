@@ -57,10 +57,4 @@ mod toolkit_repository;
 mod toolkits;
 mod vm;
 
-/// How many of something a test tries: `few` in a sample, as `tests/run` without `--all` takes it.
-fn sampled(few: usize, many: usize) -> usize {
-    match std::env::var("GPUSETUP_TESTS") {
-        Ok(which) if which == "sample" => few,
-        _ => many,
-    }
-}
+use common::sampled;

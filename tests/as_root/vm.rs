@@ -79,6 +79,15 @@ impl Machine {
         }
     }
 
+    /// Puts the driver's modules on the second disk, where the package looks for them when dpkg
+    /// configures it. They may be in the making still while the machine boots for the first time.
+    fn gets_modules(&self) {
+        let modules = timed("modules", || script("../vm/modules", &[]));
+        let disk = self.dir.join("seed.img");
+        let there = "::modules.tar.gz";
+        machine("mcopy", &["-i", text(&disk), &modules, there]).succeeds();
+    }
+
     fn powers_on(&mut self) {
         let path = |name: &str| self.dir.join(name);
         let mut child =
@@ -277,7 +286,7 @@ fn seed(dir: &Path) {
     .expect("written");
     let disk = dir.join("seed.img");
     File::create(&disk)
-        .and_then(|file| file.set_len(128 << 20))
+        .and_then(|file| file.set_len(256 << 20))
         .expect("made");
     machine("mformat", &["-i", text(&disk), "-v", "CIDATA", "::"]).succeeds();
     let names = ["gpusetup", "database", "user-data", "meta-data"].map(files);
@@ -314,6 +323,7 @@ fn a_machine_cut_off_during_the_first_boots_install_brings_its_card_the_driver()
     machine.ask_until(unpacked).succeeds();
     machine.is_cut_off();
 
+    machine.gets_modules();
     machine.powers_on();
     machine.ask_until("true").succeeds();
     machine.report_time("sshd answered again");

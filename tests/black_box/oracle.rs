@@ -3,6 +3,7 @@
 //! shares no code with the resolver, only the database, and both must come to the same on many
 //! thousands of hosts.
 
+use crate::common::sampled;
 use crate::fleet::{Fleet, is_nvidias};
 use gpusetup::compat::{
     AddOnArtifact, AddOnId, BranchKind, CompanionId, CudaRelease, Database, Distribution,
@@ -16,7 +17,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-const VARIED: usize = 20_000;
+/// Hosts with installed versions and wishes, beside one for each GPU.
+fn varied() -> usize {
+    sampled(5_000, 20_000)
+}
 
 /// A card as the rules see it.
 struct Card {
@@ -64,7 +68,7 @@ struct Answer {
 fn the_resolver_agrees_with_the_oracle() {
     let database = embedded();
     let fleet = Fleet::new(&database);
-    let plain = database.gpus.len();
+    let (plain, varied) = (database.gpus.len(), varied());
     let (next, answers) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
@@ -74,7 +78,7 @@ fn the_resolver_agrees_with_the_oracle() {
                     let n = next.fetch_add(1, Ordering::Relaxed);
                     let (mut facts, request) = match n {
                         n if n < plain => fleet.plain(n),
-                        n if n < plain + VARIED => fleet.host(n - plain),
+                        n if n < plain + varied => fleet.host(n - plain),
                         _ => break,
                     };
                     if n % 3 == 0 {
@@ -88,7 +92,7 @@ fn the_resolver_agrees_with_the_oracle() {
             });
         }
     });
-    let (cases, answers) = (plain + VARIED, answers.into_inner());
+    let (cases, answers) = (plain + varied, answers.into_inner());
     // Not by println, which is shown of failed tests only: the number belongs into the record of
     // every run.
     let _ = writeln!(

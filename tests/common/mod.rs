@@ -308,3 +308,11 @@ pub fn text<'a>(json: &'a Value, path: &str) -> &'a str {
         .and_then(Value::as_str)
         .unwrap_or_else(|| panic!("{path} is no text in {json:#}"))
 }
+
+/// How many of something a test tries: `few` in a sample, as `tests/run` without `--all` takes it.
+pub fn sampled(few: usize, many: usize) -> usize {
+    match std::env::var("GPUSETUP_TESTS") {
+        Ok(which) if which == "sample" => few,
+        _ => many,
+    }
+}

@@ -52,7 +52,7 @@ pub fn installed_by(install: impl FnOnce(&Host)) -> Kept {
 
 /// The driver's modules as that host built them, for those who need not see it done again: the
 /// tarball that Debian's package takes (`dkms ldtarball`) where it lies in [`MODULES`], and its
-/// version. tests/vm/image takes it from here too.
+/// version. tests/vm/modules takes it from here too.
 #[allow(dead_code, reason = "the gallery's hosts have modules")]
 pub fn modules(installed: &Kept) -> (PathBuf, String) {
     let host = installed.clone_as("modules");
