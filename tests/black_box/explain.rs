@@ -727,12 +727,12 @@ fn a_framework_that_cannot_be_served_is_told_with_what_is_near() {
     };
     insta::assert_snapshot!(refused("torch==2.99"), @"
     error: PyTorch 2.99 is not known (--for)
-    hint: known versions: 2.15, 2.14, 2.13, 2.12.1, 2.12.0
+    hint: nearest known versions: 2.15, 2.14, 2.13, 2.12.1, 2.12.0
     try: gpusetup db list frameworks
     ");
     insta::assert_snapshot!(refused("torch==1.0"), @"
     error: PyTorch 1.0 is not known (--for)
-    hint: known versions: 1.12, 1.11, 1.10, 1.9, 1.8
+    hint: nearest known versions: 1.12, 1.11, 1.10, 1.9, 1.8
     try: gpusetup db list frameworks
     ");
     insta::assert_snapshot!(refused("torchh"), @"

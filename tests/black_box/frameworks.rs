@@ -395,7 +395,7 @@ fn frameworks_of_the_wheels_are_known() {
         ("faiss-gpu-cu12", "12."),
         ("rapids==26.10", "13."),
         ("numba-cuda==0.30", "13."),
-        ("transformer-engine==2.20", "12."),
+        ("transformer-engine==2.20", "13."),
         ("torch==2.9,transformer-engine==2.9", "12.8"),
     ] {
         let (found, _) = chosen(&with_toolkit(&host, "a100", &["--for", release]));

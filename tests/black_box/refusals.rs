@@ -482,11 +482,101 @@ fn an_upgrade_over_another_vendors_packages_comes_with_a_plan_that_works() {
     });
     let said = planned(&here, &["--profile", "driver", "--upgrade"]);
     insta::assert_snapshot!(said.refusal(5), @"
-    error: driver 570.133.20 is installed from packages of another repository than NVIDIA's network repository, which has driver 595.99.02: some packages of the two have the same names, and upgrades would mix them (GS402)
-    hint: remove the installed driver first: sudo gpusetup uninstall --driver
+    error: driver 570.133.20 is installed from packages, and NVIDIA's network repository, which has driver 595.99.02, is not enabled. Packages of elsewhere have the same names in part, and upgrades would mix them (GS402)
+    hint: enable NVIDIA's network repository again if they came from there, or remove them first: sudo gpusetup uninstall --driver
     try: gpusetup plan --facts - --profile driver  # keep the installed driver: fits: driver 570.133.20 (open modules)
     ");
     assert_eq!(planned(&here, &["--profile", "driver"]).code, 0);
+}
+
+/// The newest cuDF is for a newer driver; the one for CUDA 12 runs with this one.
+#[test]
+fn a_driver_in_the_way_of_the_newest_build_comes_with_the_plan_that_keeps_it() {
+    let here = facts("amzn-2023", "t4", |facts| {
+        facts["driver"] = json!({"version": "535.261.03", "origin": "runfile", "modules": "proprietary", "evidence": "nvidia-smi"});
+    });
+    let said = planned(&here, &["--for", "cudf"]);
+    insta::assert_snapshot!(said.refusal(5), @"
+    error: driver 535.261.03 was installed from NVIDIA's runfile, but 595.99.02 would be installed differently; two installations break each other (GS401)
+    hint: remove the driver that the runfile installed: sudo nvidia-uninstall --silent; or use the runfile (--method runfile)
+    try: gpusetup plan --facts - --for cudf --driver 535  # keep the installed driver: fits: driver 535.261.03 (proprietary modules)
+    try: gpusetup plan --facts - --for cudf --method runfile  # with the runfile: fits: driver 595.99.02 (open modules)
+    ");
+    let here = facts("ubuntu-20.04", "t4", |facts| {
+        facts["driver"] = json!({"version": "470.256.02", "origin": "dpkg", "modules": "proprietary", "evidence": "the record of packages"});
+    });
+    let said = planned(&here, &["--for", "torch==2.6"]);
+    insta::assert_snapshot!(said.refusal(5), @"
+    error: driver 470.256.02 was installed from packages, but 595.99.02 would be installed differently; two installations break each other (GS401)
+    hint: use packages (--method packages), or remove the driver's packages first
+    try: gpusetup plan --facts - --for torch==2.6 --driver 470  # keep the installed driver: fits: driver 470.256.02 (proprietary modules)
+    try: gpusetup plan --facts - --for torch==2.6 --method packages  # from the enabled repositories: fits: driver 570.133.20 (open modules)
+    ");
+}
+
+/// xFormers takes PyTorch with it, which nobody named, and whose newest is not for this GPU either.
+#[test]
+fn a_refusal_is_about_the_framework_that_was_named() {
+    let said = run(&[
+        "plan",
+        "--os",
+        "ubuntu-20.04",
+        "--gpu",
+        "m40",
+        "--for",
+        "xformers",
+    ]);
+    insta::assert_snapshot!(said.refusal(4), @"
+    error: no build of xFormers 0.0.35 supports Tesla M40 (compute capability 5.2). Supported: 7.5 to newest (CUDA 12.8)
+    try: gpusetup plan --os ubuntu-20.04 --gpu m40  # fits: driver 580.178.04 (proprietary modules) + CUDA 12.9.1 + cuDNN 9.10.2.21
+    ");
+}
+
+/// A version that can be had in several ways is refused for the one that came nearest.
+#[test]
+fn a_newer_driver_is_passed_over_for_what_really_keeps_it_out() {
+    let why = |arguments: &[&str], version: &str| {
+        let plan = run(&[&["plan", "--json"], arguments].concat()).json();
+        let rejected = plan["rejected"].as_array().expect("a list").clone();
+        let of_it = rejected.iter().find(|r| r["candidate"] == version);
+        of_it.map(|r| r["rule"].as_str().unwrap_or_default().to_owned())
+    };
+    let ubuntu = ["--os", "ubuntu-24.04", "--gpu", "h100", "--modules", "open"];
+    assert_eq!(
+        why(&ubuntu, "driver 595.99.02").as_deref(),
+        Some("driver-preference")
+    );
+    let alma = [
+        "--os",
+        "almalinux-9",
+        "--gpu",
+        "8xh100",
+        "--method",
+        "runfile",
+    ];
+    assert_eq!(
+        why(&alma, "driver 595.99.02").as_deref(),
+        Some("driver-has-fabric-manager")
+    );
+}
+
+/// The packages of a driver bring their own blacklist, which keeps nouveau away on this host.
+#[test]
+fn a_packaged_driver_that_has_the_gpu_and_stays_needs_no_blacklist() {
+    let with = |driver: &str| {
+        facts("ubuntu-24.04", "t4", |facts| {
+            facts["driver"] = json!({"version": "595.91.07", "origin": "dpkg", "modules": "open", "evidence": "the record of packages"});
+            facts["gpus"][0]["bound_to"] = json!(driver);
+        })
+    };
+    let state = |facts: &str| {
+        let plan = planned(facts, &["--profile", "driver", "--json"]).json();
+        let steps = plan["steps"].as_array().expect("steps").clone();
+        let step = steps.into_iter().find(|s| s["id"] == "blacklist-nouveau");
+        step.map(|mut step| step["state"].take())
+    };
+    assert_eq!(state(&with("nvidia")), Some(json!("skipped")));
+    assert_eq!(state(&with("nouveau")), Some(json!("needed")));
 }
 
 #[test]

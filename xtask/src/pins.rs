@@ -185,7 +185,9 @@ fn pinned(
         .iter()
         .filter(|file| {
             file.wheel().is_some_and(|wheel| {
-                wheel.version == version && is_for(wheel.platform, architecture)
+                wheel.version == version
+                    && is_for(wheel.platform, architecture)
+                    && !wheel.is_free_threaded()
             })
         })
         .collect();

@@ -128,6 +128,13 @@ pub struct WheelName<'a> {
     pub platform: &'a str,
 }
 
+impl WheelName<'_> {
+    /// Whether it is for the Python without a global lock (`cp314t`), which nobody has unasked.
+    pub fn is_free_threaded(&self) -> bool {
+        self.abi.starts_with("cp") && self.abi.ends_with('t')
+    }
+}
+
 impl File {
     /// Its SHA-256 in hexadecimal.
     pub fn sha256(&self) -> Option<&str> {

@@ -52,6 +52,8 @@ pub struct Package {
     /// The text before the CUDA series in the names of its libraries, if it has one per series:
     /// `libbitsandbytes_cuda124.so`.
     pub libraries: Option<&'static str>,
+    /// Only its Pythons and its systems are read: what it runs with comes with another package.
+    pub is_bindings: bool,
 }
 
 pub const fn package(framework: &'static str, name: &'static str, extra: &'static str) -> Package {
@@ -61,6 +63,14 @@ pub const fn package(framework: &'static str, name: &'static str, extra: &'stati
         extra,
         made_with: None,
         libraries: None,
+        is_bindings: false,
+    }
+}
+
+const fn bindings(framework: &'static str, name: &'static str) -> Package {
+    Package {
+        is_bindings: true,
+        ..package(framework, name, "")
     }
 }
 
@@ -87,6 +97,10 @@ pub const PACKAGES: &[Package] = &[
     package("cupy", "cupy-cuda11x", "ctk"),
     package("cupy", "cupy-cuda12x", "ctk"),
     package("cupy", "cupy-cuda13x", "ctk"),
+    // The libraries are in NVIDIA's own index.
+    bindings("tensorrt", "tensorrt-cu11-bindings"),
+    bindings("tensorrt", "tensorrt-cu12-bindings"),
+    bindings("tensorrt", "tensorrt-cu13-bindings"),
     package("sglang", "sglang", "srt"),
     Package {
         made_with: Some(("cpp_lib.json", "\"cuda\"", "")),
@@ -248,9 +262,12 @@ pub fn pythons(files: &[&File]) -> String {
     let exact = |file: &&File| {
         let wheel = file.wheel()?;
         let minor = wheel.python.strip_prefix("cp3")?.parse::<u32>().ok()?;
-        (wheel.abi != "abi3" && wheel.abi != "none").then_some(minor)
+        (wheel.abi != "abi3").then_some(minor)
     };
-    match files.iter().map(exact).collect::<Option<BTreeSet<_>>>() {
+    let usual = files
+        .iter()
+        .filter(|file| !file.wheel().is_some_and(|wheel| wheel.is_free_threaded()));
+    match usual.map(exact).collect::<Option<BTreeSet<_>>>() {
         Some(minors) if !minors.is_empty() => {
             format!(
                 "3.{} to 3.{}",
@@ -303,6 +320,7 @@ fn read(job: &Job) -> Result<Vec<String>> {
     let nvcc = of(&|name| name.starts_with("nvidia-cuda-nvcc"))
         .map(|(_, specifier)| range(specifier, None));
     let cuda = match runtime.or(nccl) {
+        _ if package.is_bindings => String::new(),
         Some((name, specifier)) => range(specifier, cuda_major(name).or(major)),
         None => range(&described(&metadata), major),
     };

@@ -40,7 +40,8 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
         let conflict = fabric::with_packages(&request, conflict, |asked| {
             Some(summary(&tried(&host, asked)?.selection()))
         });
-        let conflict = vendors::with_enabled(&request, conflict, |asked| tried(&host, asked));
+        let conflict =
+            vendors::with_installed(&facts, &request, conflict, |asked| tried(&host, asked));
         without_blocked(&host, conflict).for_request(&request)
     })?;
     let context = StepContext::new(&host, &request, &chosen);

@@ -3,7 +3,7 @@
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
-use gpusetup_host::RIVALS;
+use gpusetup_host::{Origin, RIVALS};
 use gpusetup_recipes::{blacklist, rebuild_images};
 use gpusetup_text::paths::BLACKLIST;
 use std::collections::BTreeMap;
@@ -38,6 +38,13 @@ pub(crate) fn blacklist_nouveau(context: &StepContext) -> Step {
             satisfied: fresh,
         });
     }
+    if acts.iter().any(|act| !act.satisfied) && is_kept_away(context) {
+        return skipped(
+            StepId::BlacklistNouveau,
+            TITLE,
+            "the packages of the driver that stays block them",
+        );
+    }
     let why = match holders(context) {
         holders if holders.is_empty() => {
             "otherwise they claim the GPU at the next boot, from the initramfs".to_owned()
@@ -56,6 +63,18 @@ pub(crate) fn blacklist_nouveau(context: &StepContext) -> Step {
         images.iter().map(|i| 2 * i.size).sum()
     });
     out
+}
+
+/// Whether an installed driver stays that has the GPUs: its packages bring a blacklist of their own.
+fn is_kept_away(context: &StepContext) -> bool {
+    let installed = &context.facts.driver;
+    let is_packaged = installed
+        .as_ref()
+        .is_some_and(|driver| matches!(driver.origin, Origin::Dpkg | Origin::Rpm));
+    let stays = { context.chosen.driver.as_ref() }.is_some_and(|driver| driver.is_kept());
+    let mut gpus = context.facts.gpus.iter();
+    let has_all = gpus.all(|gpu| gpu.bound_to.as_deref() == Some("nvidia"));
+    is_packaged && stays && has_all && !rival_is_loaded(context)
 }
 
 /// "nouveau uses 0000:17:00.0", for each other kernel driver that is bound to GPUs.

@@ -1,7 +1,7 @@
 //! Drivers from packages of another vendor than the installed one's (GS402).
 
 use gpusetup_database::version::Want;
-use gpusetup_host::{Facts, Origin};
+use gpusetup_host::{Facts, InstalledDriver, Origin};
 use gpusetup_resolve::{
     Conflict, Hint, Install, Method, Request, Resolution, changes_branch, summary,
 };
@@ -23,60 +23,81 @@ pub(crate) fn not_two_vendors(facts: &Facts, chosen: &Resolution) -> Result<(), 
     if changes_branch(facts, repository) {
         return Ok(());
     }
+    let repository = &offer.repository.name;
     let sentence = format!(
-        "driver {} is installed from packages of another repository than {}, which has driver {}: some packages of the two have \
-         the same names, and upgrades would mix them",
-        installed.version, offer.repository.name, driver.version
+        "driver {} is installed from packages, and {repository}, which has driver {}, is not enabled. Packages of elsewhere have the \
+         same names in part, and upgrades would mix them",
+        installed.version, driver.version
     );
-    Err(Conflict::blocked(CheckId::GS402, sentence)
-        .hint("remove the installed driver first: sudo gpusetup uninstall --driver"))
+    Err(Conflict::blocked(CheckId::GS402, sentence).hint(format!(
+        "enable {repository} again if they came from there, or remove them first: sudo gpusetup uninstall --driver"
+    )))
 }
 
-/// Suggests a driver from the enabled repositories if one was refused by the rule above, or the
-/// installed one. `gives` is what a request gets, if it gets anything.
-pub(crate) fn with_enabled<'a, Chosen: Borrow<Resolution<'a>>>(
+/// Suggests what plans on a host whose installed driver stands in the way of another (GS401, GS402):
+/// to keep it, and another one that is installed as it was. `gives` is what a request gets, if it
+/// gets anything.
+pub(crate) fn with_installed<'a, Chosen: Borrow<Resolution<'a>>>(
+    facts: &Facts,
     request: &Request,
     mut conflict: Conflict,
     gives: impl Fn(&Request) -> Option<Chosen>,
 ) -> Conflict {
-    if conflict.check != Some(CheckId::GS402) {
+    let (Some(CheckId::GS401 | CheckId::GS402), Some(installed)) = (&conflict.check, &facts.driver)
+    else {
         return conflict;
-    }
-    let from_enabled = Request {
-        method: Method::Packages,
-        ..request.clone()
     };
-    let method = if request.method == Method::Repository {
-        Method::Auto
-    } else {
-        request.method
+    let mut kept = keeping(request, installed).into_iter();
+    let kept = kept.find_map(|asked| hint("keep the installed driver", asked, true, &gives));
+    let mut others = [
+        ("from the enabled repositories", Method::Packages),
+        ("with the runfile", Method::Runfile),
+    ]
+    .into_iter();
+    let other = others.find_map(|(why, method)| {
+        let asked = Request {
+            method,
+            ..request.clone()
+        };
+        hint(why, asked, false, &gives)
+    });
+    conflict.hints.extend(kept);
+    conflict.hints.extend(other);
+    conflict
+}
+
+/// The requests that may keep the installed driver, the nearest first. The newest build of a
+/// framework may need a newer driver, where an older build runs with this one.
+fn keeping(request: &Request, installed: &InstalledDriver) -> Vec<Request> {
+    let method = match request.method {
+        Method::Packages => Method::Packages,
+        _ => Method::Auto,
     };
     let as_it_is = Request {
         method,
         upgrade: false,
         ..request.clone()
     };
-    let in_any_version = Request {
-        driver: Want::Best,
+    let of_its_branch = installed.version.branch.to_string().parse();
+    let drivers = [Some(Want::Best), of_its_branch.ok()];
+    let others = drivers.into_iter().flatten().map(|driver| Request {
+        driver,
         ..as_it_is.clone()
-    };
-    let ways = [
-        ("from the enabled repositories", from_enabled, false),
-        ("keep the installed driver", as_it_is, true),
-        ("keep the installed driver", in_any_version, true),
-    ];
-    let tried = ways.into_iter().find_map(|(why, asked, keeps)| {
-        let given = gives(&asked)?;
-        let chosen: &Resolution = given.borrow();
-        let is_kept = chosen
-            .driver
-            .as_ref()
-            .is_some_and(|driver| driver.is_kept());
-        (is_kept == keeps).then(|| {
-            Hint::asking(why, asked.clone())
-                .giving(format!("fits: {}", summary(&chosen.selection())))
-        })
     });
-    conflict.hints.extend(tried);
-    conflict
+    [as_it_is.clone()].into_iter().chain(others).collect()
+}
+
+/// The suggestion to ask for this, if it can be planned and keeps the driver or not, as it should.
+fn hint<'a, Chosen: Borrow<Resolution<'a>>>(
+    why: &'static str,
+    asked: Request,
+    keeps: bool,
+    gives: &impl Fn(&Request) -> Option<Chosen>,
+) -> Option<Hint> {
+    let given = gives(&asked)?;
+    let chosen: &Resolution = given.borrow();
+    let driver = chosen.driver.as_ref();
+    let fits = format!("fits: {}", summary(&chosen.selection()));
+    (driver.is_some_and(|driver| driver.is_kept()) == keeps)
+        .then(|| Hint::asking(why, asked).giving(fits))
 }

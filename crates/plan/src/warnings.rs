@@ -9,12 +9,14 @@ use gpusetup_database::version::dotted;
 use gpusetup_host::{MachineKind, Origin};
 use gpusetup_recipes::{describe_block, unblock_remedy, worst_block};
 use gpusetup_resolve::{
-    ChosenDriver, ChosenToolkit, Conflict, Hint, Install, Method, TargetGpu, of_another_system,
+    ChosenDriver, ChosenToolkit, Conflict, Hint, Install, Method, TargetGpu, known_gpu,
+    of_another_system,
 };
 use gpusetup_system::day::database_age;
 use gpusetup_system::limits::Limit;
 use gpusetup_text::ids::CheckId;
 use gpusetup_text::text::{bytes, count};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The size that the driver's firmware adds to each initramfs, as measured by users (pop-os/pop
@@ -33,7 +35,10 @@ pub(crate) fn warnings(database: &Database, context: &StepContext) -> Vec<Warnin
     if let Some(driver) = &context.chosen.driver {
         warnings.extend(driver_warnings(database, context, driver));
     }
-    warnings.extend(Warning::each(CheckId::GS503, unlisted_cards(context)));
+    warnings.extend(Warning::each(
+        CheckId::GS503,
+        unlisted_cards(database, context),
+    ));
     warnings.extend(Warning::each(
         CheckId::GS805,
         unsuited::on_other_gpus(context),
@@ -220,7 +225,7 @@ fn another_kernel_next(context: &StepContext) -> Option<String> {
 }
 
 /// The warnings about GPUs that the list of the driver that is installed lacks.
-fn unlisted_cards(context: &StepContext) -> Vec<String> {
+fn unlisted_cards(database: &Database, context: &StepContext) -> Vec<String> {
     let driver = context.chosen.driver.as_ref();
     let Some(driver) = driver.filter(|driver| !driver.is_kept()) else {
         return Vec::new();
@@ -229,7 +234,10 @@ fn unlisted_cards(context: &StepContext) -> Vec<String> {
     let not_yet = gpus.iter().filter_map(|card| not_listed_yet(card, driver));
     let never = gpus.iter().filter(|card| !card.is_listed);
     not_yet
-        .chain(never.map(|card| unlisted(card, driver)))
+        .chain(never.map(|card| {
+            let ids = ids_of(database, context, card);
+            unlisted(card, &ids, driver)
+        }))
         .collect()
 }
 
@@ -307,11 +315,20 @@ fn not_listed_yet(card: &TargetGpu, driver: &ChosenDriver) -> Option<String> {
     ))
 }
 
+/// The ids of the host's GPUs that are such a GPU: other ids of the same name may well be listed.
+fn ids_of(database: &Database, context: &StepContext, card: &TargetGpu) -> String {
+    let gpus = context.facts.gpus.iter();
+    let same =
+        gpus.filter(|gpu| known_gpu(database, gpu).is_ok_and(|known| known.name == card.name));
+    let ids: BTreeSet<_> = same.map(|gpu| gpu.pci_id.as_str()).collect();
+    ids.into_iter().collect::<Vec<_>>().join(", ")
+}
+
 /// The warning about a GPU that no driver lists, and what to check.
-fn unlisted(card: &TargetGpu, driver: &ChosenDriver) -> String {
+fn unlisted(card: &TargetGpu, ids: &str, driver: &ChosenDriver) -> String {
     format!(
-        "no NVIDIA driver lists {}; driver {} was chosen by the GPU's architecture alone. Look for its id in that driver's \
-         supported-gpus.json, and run gpusetup doctor after the installation",
+        "no NVIDIA driver lists {} [{ids}]; driver {} was chosen by the GPU's architecture alone. Look for its id in that \
+         driver's supported-gpus.json, and run gpusetup doctor after the installation",
         card.name, driver.version
     )
 }

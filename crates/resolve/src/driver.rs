@@ -1114,7 +1114,7 @@ fn is_steady(candidate: &Candidate) -> bool {
 }
 
 /// How many rules were passed before: the later a rule is examined, the nearer the candidate.
-fn rules_passed(refusal: Refusal) -> u8 {
+pub(crate) fn rules_passed(refusal: Refusal) -> u8 {
     match refusal {
         Refusal::PreRelease(_) | Refusal::OldKernel(_) => 6,
         Refusal::NoCompanion(_) => 5,

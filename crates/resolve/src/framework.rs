@@ -156,11 +156,12 @@ pub(crate) fn combinations<'a>(
     gpus: &[Rc<TargetGpu>],
 ) -> Result<Vec<Combination>, Conflict> {
     named_once(&request.frameworks)?;
-    let all_wanted = request
-        .frameworks
-        .iter()
+    // The last first: before it stands what it extends, which nobody may have named. A refusal is
+    // about what was asked for.
+    let mut all_wanted = { request.frameworks.iter().rev() }
         .map(|text| wanted(database, facts, request, text, gpus))
         .collect::<Result<Vec<_>, _>>()?;
+    all_wanted.reverse();
     let mut choices: Vec<Choice> = vec![Vec::new()];
     for wanted in &all_wanted {
         choices = choices
@@ -350,6 +351,15 @@ fn wanted<'a>(
             .iter()
             .map(|r| r.version.as_str())
             .collect();
+        let nearest = nearest(
+            &known,
+            version.trim_start_matches(['<', '>', '=', '~', '^', '!', ' ']),
+        );
+        let which = if nearest.len() < known.len() {
+            "nearest known versions"
+        } else {
+            "known versions"
+        };
         return Err(Conflict::new(
             RuleId::FrameworkKnown,
             format!(
@@ -358,14 +368,7 @@ fn wanted<'a>(
                 version.trim()
             ),
         )
-        .hint(format!(
-            "known versions: {}",
-            nearest(
-                &known,
-                version.trim_start_matches(['<', '>', '=', '~', '^', '!', ' '])
-            )
-            .join(", ")
-        )));
+        .hint(format!("{which}: {}", nearest.join(", "))));
     };
     let builds = labelled(
         published(facts, framework, release, request)?,

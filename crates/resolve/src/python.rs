@@ -453,7 +453,6 @@ mod tests {
             commands("flash-attn", 0, "x86_64")[0],
             "pip install packaging psutil ninja setuptools wheel && pip install 'flash-attn==2.8.*' --no-build-isolation"
         );
-        assert_eq!(commands("tensorrt", 0, "x86_64"), [""; 0]);
     }
 
     #[test]
@@ -474,5 +473,25 @@ mod tests {
             package("flash-attn", 0, "x86_64").libraries,
             Libraries::Host
         );
+    }
+
+    #[test]
+    fn nvidias_own_frameworks_are_installed_for_a_major_version_of_cuda() {
+        assert_eq!(
+            commands("tensorrt==11.4", 1, "x86_64")[0],
+            "pip install 'tensorrt-cu12==11.4.*'"
+        );
+        assert_eq!(
+            commands("transformer-engine==2.20", 0, "aarch64")[0],
+            "pip install packaging setuptools wheel ninja && pip install 'transformer-engine[pytorch,core_cu13]==2.20.*' --no-build-isolation"
+        );
+        // Before 2.9 there were builds for CUDA 12 only.
+        assert_eq!(
+            commands("transformer-engine==2.8", 0, "x86_64")[0],
+            "pip install packaging setuptools wheel ninja && pip install 'transformer-engine[pytorch]==2.8.*' --no-build-isolation"
+        );
+        assert!(package("transformer-engine==2.20", 0, "x86_64").compiled);
+        // The bindings of TensorRT 8.6 are for x86-64 alone.
+        assert!(commands("tensorrt==8.6", 0, "aarch64").is_empty());
     }
 }

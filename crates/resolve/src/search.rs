@@ -11,7 +11,9 @@ use super::cuda::{
     SearchContext, Toolkit, newer_without_files, passed_over, preferred, runs_on, toolkit,
     toolkit_by,
 };
-use super::driver::{Candidate, Candidates, none_fits, outranked, refused, untouched_driver};
+use super::driver::{
+    Candidate, Candidates, none_fits, outranked, refused, rules_passed, untouched_driver,
+};
 use super::framework::{Combination, combinations, releases_meant};
 use super::known_host::{KnownHost, Served};
 use super::reasons::{along, from_repository, reasons, without_runfile};
@@ -583,22 +585,26 @@ fn drivers_passed_over<'a>(
     newer: Vec<(DriverVersion, Refusal)>,
     driver: &Candidate<'a>,
 ) -> Vec<Rejection> {
+    // A version can be installed in several ways, each refused for another reason. What came nearest
+    // is said: a way that no toolkit fits, one that is outranked, then by the rules that were passed.
     let mut all: Vec<_> = newer
         .into_iter()
-        .map(|(version, refusal)| (version, PassedOver::Refused(refusal)))
+        .map(|(version, refusal)| {
+            let passed = rules_passed(refusal);
+            (version, passed, PassedOver::Refused(refusal))
+        })
         .collect();
     let tried = tried.iter().filter(|d| d.version > driver.version);
-    all.extend(tried.map(|d| (d.version, PassedOver::Tried(d))));
+    all.extend(tried.map(|d| (d.version, u8::MAX, PassedOver::Tried(d))));
     let fit = fit.iter().filter(|d| d.version > driver.version);
     all.extend(fit.map(|d| {
         let refusal = outranked(driver, d, context.request);
-        (d.version, PassedOver::Refused(refusal))
+        (d.version, u8::MAX - 1, PassedOver::Refused(refusal))
     }));
-    all.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
-    all.dedup_by_key(|(version, _)| *version);
-    // Some versions have several reasons; only one of them is put into words.
+    all.sort_by_key(|(version, nearness, _)| std::cmp::Reverse((*version, *nearness)));
+    all.dedup_by_key(|(version, ..)| *version);
     all.into_iter()
-        .map(|(version, why)| match why {
+        .map(|(version, _, why)| match why {
             PassedOver::Refused(refusal) => refusal.rejection(&Subject::Driver(version), context),
             PassedOver::Tried(driver) => {
                 without_layers(ground, context, additional, Some(driver)).of_driver(driver)
