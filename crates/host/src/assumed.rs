@@ -501,10 +501,13 @@ pub fn architecture_of(database: &Database, spec: &str) -> Option<String> {
 
 /// A name without what people leave out: blanks, hyphens, underscores and case.
 fn key(name: &str) -> String {
+    letters(name).collect()
+}
+
+fn letters(name: &str) -> impl Iterator<Item = char> {
     name.chars()
         .filter(|c| !is_left_out(*c))
         .flat_map(char::to_lowercase)
-        .collect()
 }
 
 fn is_left_out(c: char) -> bool {
@@ -516,13 +519,12 @@ fn instance<'a>(database: &'a Database, name: &str) -> Option<&'a Instance> {
     let wanted = wanted.strip_prefix("nvidia").unwrap_or(&wanted);
     // Azure's names begin with it, and people leave it out.
     const STANDARD: &str = "standard";
-    database.instances.iter().find(|i| {
-        let name = key(&i.name);
-        name == wanted
-            || name
-                .strip_prefix(STANDARD)
-                .is_some_and(|rest| rest == wanted)
-    })
+    let long = STANDARD.chars().chain(wanted.chars());
+    // Every plan for a named GPU comes here: most names differ in their first letter.
+    database
+        .instances
+        .iter()
+        .find(|i| letters(&i.name).eq(wanted.chars()) || letters(&i.name).eq(long.clone()))
 }
 
 fn system<'a>(database: &'a Database, name: &str) -> Option<&'a System> {
