@@ -49,6 +49,8 @@ struct Driver<'a> {
     /// Its packages are the distribution's for servers, and the host has a desktop; or they are
     /// not, and the host is a server.
     misplaced: bool,
+    /// Another kind of installation than the installed driver's: the two break each other.
+    breaks: bool,
     /// Of the installed branch, and older.
     older: bool,
     kept: bool,
@@ -448,7 +450,7 @@ fn drivers<'a>(
     let mut add = |version: DriverVersion,
                    flavours: &[ModuleFlavour],
                    (method, nvidias, signed, misplaced),
-                   kept,
+                   kept: bool,
                    maturity,
                    verified| {
         let Some(branch) = branch(version.branch) else {
@@ -470,6 +472,12 @@ fn drivers<'a>(
                 nvidias,
                 signed,
                 misplaced,
+                breaks: !kept
+                    && facts.driver.as_ref().is_some_and(|d| match d.origin {
+                        Origin::Runfile => method != Method::Runfile,
+                        Origin::Dpkg | Origin::Rpm => method == Method::Runfile,
+                        _ => false,
+                    }),
                 older: facts
                     .driver
                     .as_ref()
@@ -849,7 +857,11 @@ fn with_fixes<'a>(
     if matches!(request.driver, Want::Meeting(_)) || stays || !lacks_fixes(db, first, request) {
         return all;
     }
-    let may = |d: &Driver| !lacks_fixes(db, d, request) && (d.signed || !first.signed || !secure);
+    let may = |d: &Driver| {
+        !lacks_fixes(db, d, request)
+            && (d.signed || !first.signed || !secure)
+            && (first.breaks || !d.breaks)
+    };
     let near = all
         .iter()
         .position(|d| may(d) && trouble(d) <= trouble(first));
@@ -871,6 +883,7 @@ fn preference<'a>(d: &Driver<'a>, request: &Request, secure: bool) -> impl Ord +
         .flatten();
     (
         !d.kept || request.upgrade || request.driver == Want::Latest,
+        d.breaks,
         secure && !d.signed,
         request.prefer != Prefer::Latest && !steady,
         std::cmp::Reverse(life),

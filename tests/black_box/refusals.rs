@@ -489,23 +489,28 @@ fn an_upgrade_over_another_vendors_packages_comes_with_a_plan_that_works() {
     assert_eq!(planned(&here, &["--profile", "driver"]).code, 0);
 }
 
-/// The newest cuDF is for a newer driver; the one for CUDA 12 runs with this one.
+/// Two kinds of installation break each other: what replaces the installed driver is installed as it
+/// was, where that serves. Otherwise it is refused, with the plans that work.
 #[test]
-fn a_driver_in_the_way_of_the_newest_build_comes_with_the_plan_that_keeps_it() {
-    let here = facts("amzn-2023", "t4", |facts| {
-        facts["driver"] = json!({"version": "535.261.03", "origin": "runfile", "modules": "proprietary", "evidence": "nvidia-smi"});
-    });
-    let said = planned(&here, &["--for", "cudf"]);
+fn a_driver_is_replaced_by_one_that_is_installed_as_it_was() {
+    let with = |os: &str, version: &str, origin: &str| {
+        facts(os, "t4", |facts| {
+            facts["driver"] = json!({"version": version, "origin": origin, "modules": "proprietary", "evidence": "nvidia-smi"});
+        })
+    };
+    let amazon = with("amzn-2023", "535.261.03", "runfile");
+    let plan = planned(&amazon, &["--for", "cudf", "--json"]).json();
+    assert_eq!(plan["selection"]["driver"]["method"], "runfile");
+    let said = planned(&amazon, &["--for", "cudf", "--method", "repository"]);
     insta::assert_snapshot!(said.refusal(5), @"
     error: driver 535.261.03 was installed from NVIDIA's runfile, but 595.99.02 would be installed differently; two installations break each other (GS401)
     hint: remove the driver that the runfile installed: sudo nvidia-uninstall --silent; or use the runfile (--method runfile)
     try: gpusetup plan --facts - --for cudf --driver 535  # keep the installed driver: fits: driver 535.261.03 (proprietary modules)
     try: gpusetup plan --facts - --for cudf --method runfile  # with the runfile: fits: driver 595.99.02 (open modules)
     ");
-    let here = facts("ubuntu-20.04", "t4", |facts| {
-        facts["driver"] = json!({"version": "470.256.02", "origin": "dpkg", "modules": "proprietary", "evidence": "the record of packages"});
-    });
-    let said = planned(&here, &["--for", "torch==2.6"]);
+    // The enabled repositories have a branch that is past its end of life.
+    let ubuntu = with("ubuntu-20.04", "470.256.02", "dpkg");
+    let said = planned(&ubuntu, &["--for", "torch==2.6"]);
     insta::assert_snapshot!(said.refusal(5), @"
     error: driver 470.256.02 was installed from packages, but 595.99.02 would be installed differently; two installations break each other (GS401)
     hint: use packages (--method packages), or remove the driver's packages first

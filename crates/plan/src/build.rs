@@ -15,8 +15,8 @@ use gpusetup_host::{Facts, Origin};
 use gpusetup_operation::{AddRepository, Download, Operation, Reboot, RepositoryKey};
 use gpusetup_recipes::one_driver;
 use gpusetup_resolve::{
-    ChosenDriver, Conflict, Install, KnownHost, Method, Request, Resolution, Selection,
-    ToolkitMethod, of_another_system, summary,
+    ChosenDriver, Conflict, KnownHost, Method, Request, Resolution, Selection, ToolkitMethod,
+    breaks, of_another_system, summary,
 };
 use gpusetup_system::limits::Limit;
 use gpusetup_text::ids::CheckId;
@@ -303,22 +303,21 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
         return Ok(());
     };
     one_driver(facts, driver)?;
-    let (by, remedy) = match (installed.origin, driver.install) {
-        (
-            Origin::Dpkg | Origin::Rpm,
-            Install::Runfile(_) | Install::CudaRunfile(_) | Install::File,
-        ) => (
-            "packages",
-            "use packages (--method packages), or remove the driver's packages first".to_owned(),
-        ),
-        (Origin::Runfile, Install::Packages(_) | Install::Repository(..)) => (
+    if !breaks(installed.origin, &driver.install) {
+        return Ok(());
+    }
+    let (by, remedy) = match installed.origin {
+        Origin::Runfile => (
             "NVIDIA's runfile",
             format!(
                 "{}; or use the runfile (--method runfile)",
                 gpusetup_causes::remove_runfile()
             ),
         ),
-        _ => return Ok(()),
+        _ => (
+            "packages",
+            "use packages (--method packages), or remove the driver's packages first".to_owned(),
+        ),
     };
     let sentence = format!(
         "driver {} was installed from {by}, but {} would be installed differently; two installations break each other",

@@ -12,7 +12,7 @@ use gpusetup_database::compat::{
     Published, VersionRule,
 };
 use gpusetup_database::version::{DriverVersion, Want, dotted};
-use gpusetup_host::{Facts, MachineKind, SecureBoot};
+use gpusetup_host::{Facts, MachineKind, Origin, SecureBoot};
 use gpusetup_system::Node;
 use gpusetup_text::ids::RuleId;
 use std::cmp::Reverse;
@@ -95,6 +95,17 @@ impl Install<'_> {
             Self::Repository(..) => Method::Repository,
             Self::Runfile(_) | Self::CudaRunfile(_) | Self::File => Method::Runfile,
         }
+    }
+}
+
+/// Whether a driver of this origin and a new installation break each other (GS401).
+pub fn breaks(installed: Origin, install: &Install) -> bool {
+    let is_new = !matches!(install, Install::Kept(..));
+    let is_runfile = install.method() == Method::Runfile;
+    match installed {
+        Origin::Dpkg | Origin::Rpm => is_new && is_runfile,
+        Origin::Runfile => is_new && !is_runfile,
+        _ => false,
     }
 }
 
@@ -295,36 +306,35 @@ pub(crate) fn candidates<'a>(
     }
     let secure =
         host.facts.secure_boot == SecureBoot::Enabled && request.settings.module_key.is_none();
+    let installed = host.facts.driver.as_ref();
     let on = RankedOn {
         has_secure_boot: secure,
         place: Place::of(host.facts, gpus),
-        installed: host.facts.driver.as_ref().map(|driver| driver.version),
+        installed: installed.map(|driver| (driver.version, driver.origin)),
     };
     fit.sort_by(|a, b| rank(a, request, on).cmp(&rank(b, request, on)));
     if !asked {
-        prefer_fixed(host.database, &mut fit, request, secure);
+        prefer_fixed(host.database, &mut fit, request, on);
     }
     Candidates { fit, over }
 }
 
 /// Moves the first driver with all fixes of security bulletins before all others, if the preferred
 /// one lacks some. It is installed in the same way or in a preferred one, if one is. It never takes
-/// the place of signed modules where Secure Boot loads no others.
-fn prefer_fixed(
-    database: &Database,
-    fit: &mut [Candidate],
-    request: &Request,
-    has_secure_boot: bool,
-) {
+/// the place of signed modules where Secure Boot loads no others, nor breaks with the installed one.
+fn prefer_fixed(database: &Database, fit: &mut [Candidate], request: &Request, on: RankedOn) {
     let Some(first) = fit.first() else { return };
     if stays(first, request) || has_fixes(database, first, request) {
         return;
     }
     let (version, most) = (first.version, effort(first));
-    let must_be_signed = has_secure_boot && first.install.is_signed();
+    let must_be_signed = on.has_secure_boot && first.install.is_signed();
+    let breaks = on.breaks(first);
     let mut fixed = (1..fit.len()).filter(|at| {
         let other = &fit[*at];
-        has_fixes(database, other, request) && (!must_be_signed || other.install.is_signed())
+        has_fixes(database, other, request)
+            && (!must_be_signed || other.install.is_signed())
+            && (breaks || !on.breaks(other))
     });
     let easy = fixed.clone().find(|at| effort(&fit[*at]) <= most);
     if let Some(at) = easy.or_else(|| fixed.next()) {
@@ -345,7 +355,15 @@ struct RankedOn {
     /// Secure Boot is on, and the user named no key.
     has_secure_boot: bool,
     place: Place,
-    installed: Option<DriverVersion>,
+    installed: Option<(DriverVersion, Origin)>,
+}
+
+impl RankedOn {
+    /// Whether a driver would break with the installed one.
+    fn breaks(self, candidate: &Candidate) -> bool {
+        let installed = self.installed;
+        installed.is_some_and(|(_, origin)| breaks(origin, &candidate.install))
+    }
 }
 
 /// What kind of host drivers are packaged for.
@@ -952,7 +970,8 @@ fn effort(candidate: &Candidate) -> u8 {
     }
 }
 
-/// The order of preference: the smallest value first. With Secure Boot on and no key of the user's,
+/// The order of preference: the smallest value first. A kind of installation that would break with
+/// the installed driver comes last. With Secure Boot on and no key of the user's,
 /// modules that the distribution signs come before all that are built on the host; otherwise before
 /// those of the same version. On a desktop, a branch's packages for servers come after its others;
 /// on a server with data-centre GPUs they come first, as Ubuntu's guide has it. Nothing replaces an
@@ -970,16 +989,16 @@ fn rank<'c>(c: &'c Candidate, request: &Request, on: RankedOn) -> impl Ord + use
     };
     // Of two offers of one version, the branch's default flavour comes first.
     let unusual = c.modules != c.branch.default_modules;
-    let is_older = on
-        .installed
-        .is_some_and(|installed| c.version.branch == installed.branch && c.version < installed);
+    let is_older = on.installed.is_some_and(|(installed, _)| {
+        c.version.branch == installed.branch && c.version < installed
+    });
     let misplaced = match on.place {
         Place::Desktop => c.install.is_for_servers(),
         Place::Server => !c.install.is_for_servers(),
         Place::Other => false,
     };
     (
-        !kept,
+        (!kept, on.breaks(c)),
         on.has_secure_boot && is_built,
         tier,
         life,
@@ -996,9 +1015,19 @@ fn rank<'c>(c: &'c Candidate, request: &Request, on: RankedOn) -> impl Ord + use
 }
 
 /// Why a newer candidate that fits was not chosen: the first preference in which it differs.
-pub(crate) fn outranked(chosen: &Candidate, other: &Candidate, request: &Request) -> Refusal {
+pub(crate) fn outranked(
+    chosen: &Candidate,
+    other: &Candidate,
+    request: &Request,
+    facts: &Facts,
+) -> Refusal {
+    let installed = facts.driver.as_ref();
     if stays(chosen, request) && !stays(other, request) {
         Refusal::Installed
+    } else if installed.is_some_and(|driver| {
+        breaks(driver.origin, &other.install) && !breaks(driver.origin, &chosen.install)
+    }) {
+        Refusal::BreaksInstalled
     } else if chosen
         .instead_of
         .is_some_and(|newer| other.version <= newer)

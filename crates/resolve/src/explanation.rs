@@ -109,6 +109,9 @@ impl Refusal {
                 "its branch is neither production nor long-term; use --prefer latest to choose it",
             ),
             Self::ShorterLife => e.preference("another branch is supported longer"),
+            Self::BreaksInstalled => e.preference(
+                "it would be installed in another way than the driver that is there, and two installations break each other",
+            ),
             Self::RunfileLast => e.preference(
                 "packages are preferred because they follow system updates; use --method runfile to choose it",
             ),

@@ -50,7 +50,7 @@ pub use target_gpu::known_gpu;
 
 pub use cuda::{Toolkit as ChosenToolkit, distributions_gcc, refused_series, serves};
 pub use derive::{Premise, source_titles};
-pub use driver::{Candidate as ChosenDriver, Install, changes_branch, distribution};
+pub use driver::{Candidate as ChosenDriver, Install, breaks, changes_branch, distribution};
 pub use driver_file::{DriverFile, NameError, Named};
 pub use fabric::{NvSwitchHost, fits, package_beside};
 pub use foreign_driver::{WSL_LIBRARIES, installed_by_hand, linux_driver_in_wsl2, removal_by_hand};

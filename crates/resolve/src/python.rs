@@ -332,21 +332,16 @@ fn libraries(build: &FrameworkBuild, install: Option<&PythonInstall>) -> Librari
     }
 }
 
-/// The version for pip: the requested one if it is exact, otherwise all of the release, `2.9.*`.
+/// The version for pip: all that begin with the requested numbers, or with the release's. What has
+/// three here may have four on PyPI, or `.post1`.
 fn version(release: &FrameworkRelease, wish: &str) -> String {
     let (_, asked) = framework_and_version(wish);
     let asked = without_label(asked).trim_start_matches('=').trim();
     let is_plain = !asked.is_empty() && asked.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let exact = if is_plain && asked.starts_with(&release.version) {
-        asked
+    if is_plain && asked.starts_with(&release.version) {
+        format!("{asked}.*")
     } else {
-        &release.version
-    };
-    // A release with three numbers is one version, one with fewer is a series.
-    if exact.split('.').count() >= 3 {
-        exact.to_owned()
-    } else {
-        format!("{exact}.*")
+        format!("{}.*", release.version)
     }
 }
 
@@ -435,7 +430,7 @@ mod tests {
         );
         assert_eq!(
             commands("torch==2.9.1", 0, "x86_64")[0],
-            "pip install torch==2.9.1"
+            "pip install 'torch==2.9.1.*'"
         );
         assert_eq!(
             commands("torch>=2.9,<2.10", 0, "x86_64")[0],
@@ -491,6 +486,11 @@ mod tests {
             "pip install packaging setuptools wheel ninja && pip install 'transformer-engine[pytorch]==2.8.*' --no-build-isolation"
         );
         assert!(package("transformer-engine==2.20", 0, "x86_64").compiled);
+        // It is 10.13.0.35 on PyPI.
+        assert_eq!(
+            commands("tensorrt==10.13.0", 0, "x86_64")[0],
+            "pip install 'tensorrt-cu12==10.13.0.*'"
+        );
         // The bindings of TensorRT 8.6 are for x86-64 alone.
         assert!(commands("tensorrt==8.6", 0, "aarch64").is_empty());
     }

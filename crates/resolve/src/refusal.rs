@@ -99,6 +99,8 @@ pub(crate) enum Refusal {
     OldCompiler(u16, u16),
     /// It fits, but the installed one fits too and is kept.
     Installed,
+    /// It fits, but its kind of installation and the installed driver's would break each other.
+    BreaksInstalled,
     /// It fits, but so does a production or long-term branch.
     NotProductionBranch,
     /// It fits, but another branch is supported longer.

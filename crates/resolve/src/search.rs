@@ -598,7 +598,7 @@ fn drivers_passed_over<'a>(
     all.extend(tried.map(|d| (d.version, u8::MAX, PassedOver::Tried(d))));
     let fit = fit.iter().filter(|d| d.version > driver.version);
     all.extend(fit.map(|d| {
-        let refusal = outranked(driver, d, context.request);
+        let refusal = outranked(driver, d, context.request, ground.facts);
         (d.version, u8::MAX - 1, PassedOver::Refused(refusal))
     }));
     all.sort_by_key(|(version, nearness, _)| std::cmp::Reverse((*version, *nearness)));
