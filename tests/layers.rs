@@ -162,16 +162,8 @@ fn crates_that_turn_tests_off_have_none() {
         for file in files {
             let code = fs::read_to_string(&file).expect("a file of the project");
             let mut lines = code.lines().map(str::trim_start);
-            let is_off = |line: &str| {
-                let is_example = line.starts_with("/// ```") || line.starts_with("//! ```");
-                is_example && manifest.contains("\ndoctest = false\n")
-                    || line == "#[test]" && manifest.contains("\ntest = false\n")
-            };
-            wrong.extend(
-                lines
-                    .find(|line| is_off(line))
-                    .map(|line| format!("{}: {line}", file.display())),
-            );
+            let found = lines.find(|line| is_turned_off(line, &manifest));
+            wrong.extend(found.map(|line| format!("{}: {line}", file.display())));
         }
     }
     assert!(
@@ -179,6 +171,13 @@ fn crates_that_turn_tests_off_have_none() {
         "Cargo.toml turns these off:\n{}",
         lines(&wrong)
     );
+}
+
+/// Whether a line begins a test or an example that the crate's Cargo.toml turns off.
+fn is_turned_off(line: &str, manifest: &str) -> bool {
+    let is_example = line.starts_with("/// ```") || line.starts_with("//! ```");
+    is_example && manifest.contains("\ndoctest = false\n")
+        || line == "#[test]" && manifest.contains("\ntest = false\n")
 }
 
 /// All modules that a module leads to.

@@ -17,11 +17,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Hosts with installed versions and wishes, beside one for each GPU.
-fn varied() -> usize {
-    sampled(5_000, 20_000)
-}
-
 /// A card as the rules see it.
 struct Card {
     capability: Option<ComputeCapability>,
@@ -70,7 +65,7 @@ struct Answer {
 fn the_resolver_agrees_with_the_oracle() {
     let database = embedded();
     let fleet = Fleet::new(&database);
-    let (plain, varied) = (database.gpus.len(), varied());
+    let (plain, varied) = (database.gpus.len(), sampled(5_000, 20_000));
     let (next, answers) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {

@@ -11,6 +11,17 @@ fn facts(os: &str, gpu: &str, change: impl FnOnce(&mut Value)) -> String {
     facts.to_string()
 }
 
+/// A host with a T4 and this driver, whose modules are the proprietary ones, and with the kernel's
+/// driver of the GPU, if that matters.
+fn with_driver(os: &str, version: &str, origin: &str, bound_to: Option<&str>) -> String {
+    facts(os, "t4", |facts| {
+        facts["driver"] = json!({"version": version, "origin": origin, "modules": "proprietary", "evidence": "nvidia-smi"});
+        if let Some(bound_to) = bound_to {
+            facts["gpus"][0]["bound_to"] = json!(bound_to);
+        }
+    })
+}
+
 fn planned(facts: &str, more: &[&str]) -> Ran {
     run_with_input(&[&["plan", "--facts", "-"], more].concat(), facts)
 }
@@ -493,12 +504,7 @@ fn an_upgrade_over_another_vendors_packages_comes_with_a_plan_that_works() {
 /// was, where that serves. Otherwise it is refused, with the plans that work.
 #[test]
 fn a_driver_is_replaced_by_one_that_is_installed_as_it_was() {
-    let with = |os: &str, version: &str, origin: &str| {
-        facts(os, "t4", |facts| {
-            facts["driver"] = json!({"version": version, "origin": origin, "modules": "proprietary", "evidence": "nvidia-smi"});
-        })
-    };
-    let amazon = with("amzn-2023", "535.261.03", "runfile");
+    let amazon = with_driver("amzn-2023", "535.261.03", "runfile", None);
     let plan = planned(&amazon, &["--for", "cudf", "--json"]).json();
     assert_eq!(plan["selection"]["driver"]["method"], "runfile");
     let said = planned(&amazon, &["--for", "cudf", "--method", "repository"]);
@@ -509,7 +515,7 @@ fn a_driver_is_replaced_by_one_that_is_installed_as_it_was() {
     try: gpusetup plan --facts - --for cudf --method runfile  # with the runfile: fits: driver 595.99.02 (open modules)
     ");
     // The enabled repositories have a branch that is past its end of life.
-    let ubuntu = with("ubuntu-20.04", "470.256.02", "dpkg");
+    let ubuntu = with_driver("ubuntu-20.04", "470.256.02", "dpkg", None);
     let said = planned(&ubuntu, &["--for", "torch==2.6"]);
     insta::assert_snapshot!(said.refusal(5), @"
     error: driver 470.256.02 was installed from packages, but 595.99.02 would be installed differently; two installations break each other (GS401)
@@ -540,48 +546,33 @@ fn a_refusal_is_about_the_framework_that_was_named() {
 /// A version that can be had in several ways is refused for the one that came nearest.
 #[test]
 fn a_newer_driver_is_passed_over_for_what_really_keeps_it_out() {
-    let why = |arguments: &[&str], version: &str| {
-        let plan = run(&[&["plan", "--json"], arguments].concat()).json();
-        let rejected = plan["rejected"].as_array().expect("a list").clone();
-        let of_it = rejected.iter().find(|r| r["candidate"] == version);
-        of_it.map(|r| r["rule"].as_str().unwrap_or_default().to_owned())
-    };
-    let ubuntu = ["--os", "ubuntu-24.04", "--gpu", "h100", "--modules", "open"];
-    assert_eq!(
-        why(&ubuntu, "driver 595.99.02").as_deref(),
-        Some("driver-preference")
-    );
-    let alma = [
-        "--os",
-        "almalinux-9",
-        "--gpu",
-        "8xh100",
-        "--method",
-        "runfile",
-    ];
-    assert_eq!(
-        why(&alma, "driver 595.99.02").as_deref(),
-        Some("driver-has-fabric-manager")
-    );
+    for (arguments, rule) in [
+        (
+            ["ubuntu-24.04", "--gpu", "h100", "--modules", "open"],
+            "driver-preference",
+        ),
+        (
+            ["almalinux-9", "--gpu", "8xh100", "--method", "runfile"],
+            "driver-has-fabric-manager",
+        ),
+    ] {
+        let plan = run(&[&["plan", "--json", "--os"], &arguments[..]].concat()).json();
+        let mut rejected = plan["rejected"].as_array().expect("a list").iter();
+        let driver = rejected.find(|other| other["candidate"] == "driver 595.99.02");
+        assert_eq!(driver.map(|driver| &driver["rule"]), Some(&json!(rule)));
+    }
 }
 
 /// The packages of a driver bring their own blacklist, which keeps nouveau away on this host.
 #[test]
 fn a_packaged_driver_that_has_the_gpu_and_stays_needs_no_blacklist() {
-    let with = |driver: &str| {
-        facts("ubuntu-24.04", "t4", |facts| {
-            facts["driver"] = json!({"version": "595.91.07", "origin": "dpkg", "modules": "open", "evidence": "the record of packages"});
-            facts["gpus"][0]["bound_to"] = json!(driver);
-        })
-    };
-    let state = |facts: &str| {
-        let plan = planned(facts, &["--profile", "driver", "--json"]).json();
-        let steps = plan["steps"].as_array().expect("steps").clone();
-        let step = steps.into_iter().find(|s| s["id"] == "blacklist-nouveau");
-        step.map(|mut step| step["state"].take())
-    };
-    assert_eq!(state(&with("nvidia")), Some(json!("skipped")));
-    assert_eq!(state(&with("nouveau")), Some(json!("needed")));
+    for (bound_to, state) in [("nvidia", "skipped"), ("nouveau", "needed")] {
+        let host = with_driver("ubuntu-24.04", "595.91.07", "dpkg", Some(bound_to));
+        let plan = planned(&host, &["--profile", "driver", "--json"]).json();
+        let mut steps = plan["steps"].as_array().expect("steps").iter();
+        let step = steps.find(|step| step["id"] == "blacklist-nouveau");
+        assert_eq!(step.map(|step| &step["state"]), Some(&json!(state)));
+    }
 }
 
 #[test]

@@ -67,10 +67,8 @@ pub(crate) fn blacklist_nouveau(context: &StepContext) -> Step {
 
 /// Whether an installed driver stays that has the GPUs: its packages bring a blacklist of their own.
 fn is_kept_away(context: &StepContext) -> bool {
-    let installed = &context.facts.driver;
-    let is_packaged = installed
-        .as_ref()
-        .is_some_and(|driver| matches!(driver.origin, Origin::Dpkg | Origin::Rpm));
+    let installed = context.facts.driver.as_ref();
+    let is_packaged = installed.is_some_and(|d| matches!(d.origin, Origin::Dpkg | Origin::Rpm));
     let stays = { context.chosen.driver.as_ref() }.is_some_and(|driver| driver.is_kept());
     let mut gpus = context.facts.gpus.iter();
     let has_all = gpus.all(|gpu| gpu.bound_to.as_deref() == Some("nvidia"));

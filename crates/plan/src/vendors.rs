@@ -1,4 +1,5 @@
-//! Drivers from packages of another vendor than the installed one's (GS402).
+//! Drivers from packages of another vendor than the installed one's (GS402), and what can be planned
+//! where the installed driver stands in the way (GS401, too).
 
 use gpusetup_database::version::Want;
 use gpusetup_host::{Facts, InstalledDriver, Origin};
@@ -73,18 +74,17 @@ fn keeping(request: &Request, installed: &InstalledDriver) -> Vec<Request> {
         Method::Packages => Method::Packages,
         _ => Method::Auto,
     };
-    let as_it_is = Request {
+    let of_its_branch = installed.version.branch.to_string().parse();
+    let mut drivers = vec![request.driver.clone(), Want::Best];
+    drivers.extend(of_its_branch.ok());
+    drivers.dedup();
+    let asking = drivers.into_iter().map(|driver| Request {
+        driver,
         method,
         upgrade: false,
         ..request.clone()
-    };
-    let of_its_branch = installed.version.branch.to_string().parse();
-    let drivers = [Some(Want::Best), of_its_branch.ok()];
-    let others = drivers.into_iter().flatten().map(|driver| Request {
-        driver,
-        ..as_it_is.clone()
     });
-    [as_it_is.clone()].into_iter().chain(others).collect()
+    asking.collect()
 }
 
 /// The suggestion to ask for this, if it can be planned and keeps the driver or not, as it should.

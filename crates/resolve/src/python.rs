@@ -338,11 +338,11 @@ fn version(release: &FrameworkRelease, wish: &str) -> String {
     let (_, asked) = framework_and_version(wish);
     let asked = without_label(asked).trim_start_matches('=').trim();
     let is_plain = !asked.is_empty() && asked.chars().all(|c| c.is_ascii_digit() || c == '.');
-    if is_plain && asked.starts_with(&release.version) {
-        format!("{asked}.*")
-    } else {
-        format!("{}.*", release.version)
-    }
+    let numbers = match asked {
+        asked if is_plain && asked.starts_with(&release.version) => asked,
+        _ => &release.version,
+    };
+    format!("{numbers}.*")
 }
 
 fn pip(install: &PythonInstall, version: &str) -> Vec<PythonCommand> {
@@ -472,25 +472,33 @@ mod tests {
 
     #[test]
     fn nvidias_own_frameworks_are_installed_for_a_major_version_of_cuda() {
+        for (wish, build, command) in [
+            ("tensorrt==11.4", 1, "pip install 'tensorrt-cu12==11.4.*'"),
+            // It is 10.13.0.35 on PyPI.
+            (
+                "tensorrt==10.13.0",
+                0,
+                "pip install 'tensorrt-cu12==10.13.0.*'",
+            ),
+            (
+                "transformer-engine==2.20",
+                0,
+                "pip install packaging setuptools wheel ninja && pip install 'transformer-engine[pytorch,core_cu13]==2.20.*' --no-build-isolation",
+            ),
+            // Before 2.9 there were builds for CUDA 12 only.
+            (
+                "transformer-engine==2.8",
+                0,
+                "pip install packaging setuptools wheel ninja && pip install 'transformer-engine[pytorch]==2.8.*' --no-build-isolation",
+            ),
+        ] {
+            assert_eq!(commands(wish, build, "x86_64")[0], command);
+        }
         assert_eq!(
-            commands("tensorrt==11.4", 1, "x86_64")[0],
-            "pip install 'tensorrt-cu12==11.4.*'"
-        );
-        assert_eq!(
-            commands("transformer-engine==2.20", 0, "aarch64")[0],
-            "pip install packaging setuptools wheel ninja && pip install 'transformer-engine[pytorch,core_cu13]==2.20.*' --no-build-isolation"
-        );
-        // Before 2.9 there were builds for CUDA 12 only.
-        assert_eq!(
-            commands("transformer-engine==2.8", 0, "x86_64")[0],
-            "pip install packaging setuptools wheel ninja && pip install 'transformer-engine[pytorch]==2.8.*' --no-build-isolation"
+            commands("transformer-engine==2.20", 0, "aarch64"),
+            commands("transformer-engine==2.20", 0, "x86_64")
         );
         assert!(package("transformer-engine==2.20", 0, "x86_64").compiled);
-        // It is 10.13.0.35 on PyPI.
-        assert_eq!(
-            commands("tensorrt==10.13.0", 0, "x86_64")[0],
-            "pip install 'tensorrt-cu12==10.13.0.*'"
-        );
         // The bindings of TensorRT 8.6 are for x86-64 alone.
         assert!(commands("tensorrt==8.6", 0, "aarch64").is_empty());
     }
