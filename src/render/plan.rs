@@ -446,10 +446,13 @@ fn amount(plan: &Plan, total: Option<u64>, about: &str, of: fn(&Step) -> Option<
     let all_known = plan.steps.iter().all(|step| of(step).is_some());
     match total {
         Some(total) if all_known => format!("{about}{}", bytes(total)),
-        Some(total) => format!("at least {}", bytes(total)),
-        None => "of unknown size".to_owned(),
+        Some(total) if total >= MIN_TOLD => format!("at least {}", bytes(total)),
+        _ => "of unknown size".to_owned(),
     }
 }
+
+/// A few bytes of settings say nothing of packages whose size is not known.
+const MIN_TOLD: u64 = 1_000_000;
 
 /// Which sizes are missing from the totals.
 fn not_known(plan: &Plan) -> String {

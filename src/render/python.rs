@@ -223,8 +223,16 @@ pub(crate) fn of_release(
     });
     builds
         .map(|build| {
-            PythonPackage::of(database, framework, release, build, wish, architecture)
-                .on(database, cards)
+            PythonPackage::of(
+                database,
+                framework,
+                release,
+                build,
+                wish,
+                None,
+                architecture,
+            )
+            .on(database, cards)
         })
         .collect()
 }

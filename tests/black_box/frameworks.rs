@@ -1,8 +1,9 @@
 //! `--for`, compared with what the wheels on PyPI say: `xtask/recorded/wheels.tsv` is a second
 //! opinion, which the database's own files do not touch.
 
-use crate::common::{Ran, Tree, run, warnings};
+use crate::common::{Ran, Tree, run, sampled, warnings};
 use gpusetup::resolve::PythonPackage;
+use gpusetup::version::meets_specifier;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -64,15 +65,28 @@ const BRING_CUDA: &[&str] = &["triton==", "xgboost=="];
 /// Which CUDA they need is decided by another framework.
 const EXTENSIONS: &[&str] = &["bitsandbytes=="];
 
-#[test]
-fn plans_are_within_what_the_wheels_require() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("xtask/recorded/wheels.tsv");
+/// The version of PyTorch that a wheel pins.
+fn pinned_torch(requires: &str) -> Option<&str> {
+    { requires.split("; ") }.find_map(|one| one.strip_prefix("torch=="))
+}
+
+/// The rows of a table that xtask recorded.
+fn recorded(name: &str) -> Vec<Vec<String>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("xtask/recorded")
+        .join(name);
     let table =
         std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let rows: Vec<Vec<_>> = table
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| line.split('\t').collect())
+    { table.lines().filter(|line| !line.starts_with('#')) }
+        .map(|line| line.split('\t').map(str::to_owned).collect())
+        .collect()
+}
+
+#[test]
+fn plans_are_within_what_the_wheels_require() {
+    let rows = recorded("wheels.tsv");
+    let rows: Vec<Vec<_>> = { rows.iter() }
+        .map(|row| row.iter().map(String::as_str).collect())
         .collect();
     // A wheel that pins torch gets its cuDNN.
     let of_torch = |pin: &str| {
@@ -93,13 +107,13 @@ fn plans_are_within_what_the_wheels_require() {
             ..,
             cuda,
             cudnn,
-            torch,
+            requires,
             _nvcc,
         ] = row.as_slice()
         else {
             panic!("{row:?}")
         };
-        let cudnn = torch.strip_prefix('=').map_or(*cudnn, of_torch);
+        let cudnn = pinned_torch(requires).map_or(*cudnn, of_torch);
         if *architecture != "aarch64" && !(cuda.is_empty() && cudnn.is_empty()) {
             releases
                 .entry(format!("{framework}=={version}"))
@@ -253,7 +267,7 @@ fn what_fails_on_newer_gpus_is_warned_about() {
 
 #[test]
 fn a_list_of_builds_leaves_out_those_without_kernels() {
-    let ran = crate::common::run(&["db", "list", "frameworks", "--for", "b200"]);
+    let ran = run(&["db", "list", "frameworks", "--for", "b200"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(
         ran.out.contains("onnxruntime==1.28") && !ran.out.contains("onnxruntime==1.31"),
@@ -525,6 +539,127 @@ fn what_brings_its_own_cuda_needs_only_a_driver() {
 }
 
 #[test]
+fn what_one_requires_of_another_is_kept() {
+    let host = Tree::ubuntu_24_04();
+    let mut pairs = BTreeMap::new();
+    for row in recorded("wheels.tsv") {
+        let requires = row[11].split("; ");
+        if let Some(range) = requires.filter_map(|one| one.strip_prefix("torch")).next() {
+            pairs.insert(format!("{}=={}", row[0], row[1]), range.to_owned());
+        }
+    }
+    assert!(pairs.len() > 70, "{pairs:?}");
+    let step = pairs.len() / sampled(10, pairs.len());
+    for (release, range) in pairs.into_iter().step_by(step) {
+        let ran = plan(&host, "a100", &["--for", &format!("{release},torch")]);
+        assert_eq!(ran.code, 0, "{release}: {}", ran.err);
+        let plan = ran.json();
+        let first = plan["python"][0]["commands"][0]["command"]
+            .as_str()
+            .and_then(|command| command.strip_prefix("pip install 'torch=="))
+            .and_then(|rest| rest.split_once(".*"))
+            .map(|(version, _)| version);
+        assert!(
+            first.is_some_and(|version| meets_specifier(version, &range)),
+            "{release}, which requires torch{range}: {first:?}"
+        );
+    }
+}
+
+#[test]
+fn an_environment_has_what_all_its_frameworks_require() {
+    let all = [
+        // Newer headers of PyTorch want C++20, as which it is not compiled.
+        "flash-attn",
+        "xformers,torch==2.6",
+        "bitsandbytes,torch==2.2",
+        "torch==2.12.1,triton",
+        // Both pin PyTorch, which nobody named.
+        "vllm,sglang",
+        "flash-attn,vllm",
+        "vllm==0.10.2,xformers",
+        "cudf==25.10,numba-cuda",
+    ];
+    let planned = all.map(|frameworks| {
+        let ran = run(&[
+            "plan",
+            "--os",
+            "ubuntu-24.04",
+            "--gpu",
+            "l4",
+            "--for",
+            frameworks,
+        ]);
+        assert_eq!(ran.code, 0, "{frameworks}: {}", ran.err);
+        let lines = commands(&ran);
+        let lines = lines.lines().filter(|line| line.contains("pip install"));
+        format!("{frameworks}\n{}\n", lines.collect::<Vec<_>>().join("\n"))
+    });
+    insta::assert_snapshot!(planned.concat(), @"
+    flash-attn
+    python3 -m venv venv && venv/bin/pip install 'torch==2.13.*'
+    venv/bin/pip install packaging psutil ninja setuptools wheel && venv/bin/pip install 'flash-attn==2.8.*' --no-build-isolation
+    xformers,torch==2.6
+    python3 -m venv venv && venv/bin/pip install 'torch==2.6.0.*'
+    venv/bin/pip install 'xformers==0.0.29.*'
+    bitsandbytes,torch==2.2
+    python3 -m venv venv && venv/bin/pip install 'torch==2.2.*' 'numpy<2'
+    venv/bin/pip install 'bitsandbytes==0.47.*'
+    torch==2.12.1,triton
+    python3 -m venv venv && venv/bin/pip install 'triton==3.7.1.*'
+    venv/bin/pip install 'torch==2.12.1.*'
+    vllm,sglang
+    python3 -m venv venv && venv/bin/pip install 'vllm==0.32.*'
+    venv/bin/pip install 'sglang==0.5.21.*'
+    flash-attn,vllm
+    python3 -m venv venv && venv/bin/pip install 'torch==2.13.0.*'
+    venv/bin/pip install packaging psutil ninja setuptools wheel && venv/bin/pip install 'flash-attn==2.8.*' --no-build-isolation
+    venv/bin/pip install 'vllm==0.32.*'
+    vllm==0.10.2,xformers
+    python3 -m venv venv && venv/bin/pip install xformers==0.0.32.post1
+    venv/bin/pip install 'vllm==0.10.2.*' 'transformers<5'
+    cudf==25.10,numba-cuda
+    python3 -m venv venv && venv/bin/pip install 'numba-cuda[cu13]==0.19.*'
+    venv/bin/pip install 'cudf-cu13==25.10.*'
+    ");
+    let all = [
+        "torch==2.6,xformers==0.0.35",
+        "vllm==0.33,sglang==0.5.23",
+        "flash-attn,torch==2.15",
+        "cudf==26.10,cupy==13.6",
+    ];
+    let refused = all.map(|frameworks| {
+        run(&[
+            "plan",
+            "--os",
+            "ubuntu-24.04",
+            "--gpu",
+            "l4",
+            "--for",
+            frameworks,
+        ])
+        .refusal(4)
+        .to_owned()
+    });
+    insta::assert_snapshot!(refused.concat(), @"
+    error: xformers==0.0.35 requires PyTorch >=2.10, not 2.6
+    try: gpusetup plan --os ubuntu-24.04 --gpu l4 --for torch==2.15 --for xformers==0.0.35
+    try: gpusetup plan --os ubuntu-24.04 --gpu l4 --for torch==2.6 --for xformers
+    try: gpusetup plan --os ubuntu-24.04 --gpu l4 --for torch==2.6  # fits: driver 595.91.07 (open modules)
+    error: one Python environment cannot have both vllm==0.33 and sglang==0.5.23: they require torch==2.14.0 and torch==2.14.1
+    hint: plan for each environment separately
+    try: gpusetup plan --os ubuntu-24.04 --gpu l4 --for vllm==0.33  # fits: driver 595.91.07 (open modules)
+    error: flash-attn==2.8 requires PyTorch <2.14, not 2.15
+    try: gpusetup plan --os ubuntu-24.04 --gpu l4 --for flash-attn==2.8 --for torch==2.13
+    try: gpusetup plan --os ubuntu-24.04 --gpu l4 --for flash-attn  # fits: driver 595.91.07 (open modules) + CUDA 13.2.1 + cuDNN 9.28.0.42
+    error: cudf==26.10 requires CuPy !=14.1.0,>=14.0.1, not 13.6
+    try: gpusetup plan --os ubuntu-24.04 --gpu l4 --for cudf==26.10 --for cupy==14.2
+    try: gpusetup plan --os ubuntu-24.04 --gpu l4 --for cudf --for cupy==13.6
+    try: gpusetup plan --os ubuntu-24.04 --gpu l4 --for cudf==26.10  # fits: driver 595.91.07 (open modules)
+    ");
+}
+
+#[test]
 fn extensions_go_with_the_framework_they_extend() {
     let host = Tree::ubuntu_24_04();
     // Without the framework that they extend, the newest of it that fits is planned with them.
@@ -534,12 +669,12 @@ fn extensions_go_with_the_framework_they_extend() {
         format!("{}\n", reasons[0]["text"].as_str().expect("a reason"))
     });
     insta::assert_snapshot!(planned.concat(), @"
-    torch==2.15 is built with CUDA 13.2 and cuDNN 9.26.0; flash-attn==2.8 is built from source with CUDA 13.0 or newer
+    torch==2.13 is built with CUDA 13.0 and cuDNN 9.20.0; flash-attn==2.8 is built from source with CUDA 13.0 or newer
     torch==2.14 is built with CUDA 12.6 and cuDNN 9.10.2; bitsandbytes==0.45 is built with CUDA 12.6
     ");
     for (frameworks, series) in [
         ("torch==2.9,flash-attn==2.8", "12.8"),
-        ("torch==2.14,flash-attn==2.8", "13.0"),
+        ("torch==2.13,flash-attn==2.8", "13.0"),
         ("torch==2.9,bitsandbytes==0.49", "12.8"),
         ("bitsandbytes==0.49,torch==2.13", "13.0"),
         // Its wheels have no library for CUDA 13, PyTorch has a build for 12.6.
@@ -550,11 +685,11 @@ fn extensions_go_with_the_framework_they_extend() {
         let ran = with_toolkit(&host, "h100", &["--for", frameworks]);
         assert_eq!(chosen(&ran).0, series, "{frameworks}");
     }
-    let ran = plan(&host, "a100", &["--for", "torch==1.13,bitsandbytes==0.49"]);
+    let ran = plan(&host, "a100", &["--for", "torch==2.15,bitsandbytes==0.49"]);
     insta::assert_snapshot!(host.typed_in_it(ran.refusal(4)), @"
-    error: bitsandbytes must be built for the same CUDA as PyTorch, but no builds match: bitsandbytes==0.49 for CUDA 13.0, 12.9, 12.8, 12.6, 12.5, 12.4, 12.3, 12.2, 12.1, 12.0, 11.8; torch==1.13 for CUDA 11.7, 11.6
-    hint: name both: --for torch==2.14,bitsandbytes==0.49
-    try: gpusetup plan --gpu a100 --for torch==1.13  # fits: driver 595.91.07 (open modules)
+    error: bitsandbytes must be built for the same CUDA as PyTorch, but no builds match: bitsandbytes==0.49 for CUDA 13.0, 12.9, 12.8, 12.6, 12.5, 12.4, 12.3, 12.2, 12.1, 12.0, 11.8; torch==2.15 for CUDA 13.2
+    try: gpusetup plan --gpu a100 --for torch --for bitsandbytes==0.49
+    try: gpusetup plan --gpu a100 --for torch==2.15  # fits: driver 595.91.07 (open modules)
     ");
 }
 
@@ -638,13 +773,10 @@ fn tensorrt_8_gets_the_cudnn_that_its_plugins_load() {
 /// The recorded requirements of PyPI's packages are a second opinion on what they bring.
 #[test]
 fn a_driver_is_enough_where_the_packages_of_pypi_require_cuda_and_cudnn() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("xtask/recorded/requirements.tsv");
-    let table =
-        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let database = gpusetup::database::embedded();
     let mut compared = 0;
-    for line in table.lines().filter(|line| !line.starts_with('#')) {
-        let row: Vec<_> = line.split('\t').collect();
+    for row in recorded("requirements.tsv") {
+        let row: Vec<_> = row.iter().map(String::as_str).collect();
         let [name, version, package, _, _, cuda, cudnn] = row.as_slice() else {
             panic!("{row:?}")
         };
@@ -653,7 +785,7 @@ fn a_driver_is_enough_where_the_packages_of_pypi_require_cuda_and_cudnn() {
         let release = database.framework_release(&wish).expect("a release");
         let builds = release.builds.iter().filter(|build| build.is_for("x86_64"));
         let all: Vec<_> = builds
-            .map(|b| PythonPackage::of(&database, framework, release, b, &wish, "x86_64"))
+            .map(|b| PythonPackage::of(&database, framework, release, b, &wish, None, "x86_64"))
             .collect();
         let is_it = |build: &&PythonPackage| {
             let command = build
@@ -673,7 +805,7 @@ fn a_driver_is_enough_where_the_packages_of_pypi_require_cuda_and_cudnn() {
             .any(|start| start.trim_end_matches('=') == *name);
         let brings = !cuda.is_empty() && (build.cudnn.is_none() || !cudnn.is_empty());
         assert_eq!(
-            build.needs_only_driver(),
+            build.needs_only_driver() || framework.needs_nvcc_at_start(release),
             brings || needs_nothing,
             "{wish}: {build:?}"
         );
@@ -766,7 +898,7 @@ fn commands(ran: &Ran) -> String {
 /// The commands that a plan for a new installation shows.
 fn commands_on(os: &str, arguments: &[&str]) -> String {
     let plan = ["plan", "--os", os, "--gpu", "l4", "--for"];
-    let ran = crate::common::run(&[&plan, arguments].concat());
+    let ran = run(&[&plan, arguments].concat());
     let lines = commands(&ran);
     let (_, lines) = lines.split_once('\n').expect("a heading and commands");
     lines.to_owned()
@@ -786,6 +918,75 @@ fn what_compiles_with_pythons_headers_gets_them() {
 }
 
 #[test]
+fn what_compiles_whenever_it_starts_gets_nvcc() {
+    let all = [
+        &["vllm==0.25"][..],
+        // From 0.31 on it does without.
+        &["vllm==0.31"],
+        &["sglang==0.5.23", "--cuda", "none"],
+        &["sglang==0.5.8"],
+    ];
+    let planned = all.map(|asked| {
+        let ran = run(&[&["plan", "--os", "rocky-9", "--gpu", "l4", "--for"], asked].concat());
+        let mut lines: Vec<_> = ran.out.lines().collect();
+        lines.retain(|line| {
+            ["Choice", "whenever", "and nvcc", "enough", "has no toolkit"]
+                .iter()
+                .any(|words| line.contains(words))
+        });
+        format!("{}\n{}\n", asked.join(" "), lines.join("\n"))
+    });
+    insta::assert_snapshot!(planned.concat(), @"
+    vllm==0.25
+    Choice  driver 595.99.02 (open modules) + CUDA 13.0.3
+      whenever it starts: the host needs driver 580.65.06 or newer and nvcc of CUDA
+    vllm==0.31
+    Choice  driver 595.99.02 (open modules)
+      newer is enough.
+    sglang==0.5.23 --cuda none
+    Choice  driver 595.99.02 (open modules)
+      whenever it starts: the host needs driver 580.65.06 or newer and nvcc of CUDA
+    ! GS713: sglang==0.5.23 compiles kernels with nvcc of CUDA 13.0 whenever it
+      starts, and this host has no toolkit
+    sglang==0.5.8
+    Choice  driver 595.99.02 (open modules)
+      newer is enough.
+    ");
+}
+
+#[test]
+fn packages_that_came_later_do_not_break_older_releases() {
+    let on = [
+        "tensorflow==2.9",
+        "tensorflow==2.12",
+        "torch==2.2",
+        "torch==2.3",
+        "mxnet==1.9",
+    ];
+    let on = on.map(|release| {
+        let ran = run(&[
+            "plan",
+            "--os",
+            "ubuntu-22.04",
+            "--gpu",
+            "t4",
+            "--for",
+            release,
+        ]);
+        let all = commands(&ran);
+        let install = all.lines().find(|line| line.contains("pip install"));
+        install.map(str::to_owned).unwrap_or_default()
+    });
+    insta::assert_snapshot!(on.join("\n"), @"
+    python3 -m venv venv && venv/bin/pip install 'tensorflow==2.9.*' 'numpy<2'
+    python3 -m venv venv && venv/bin/pip install 'tensorflow==2.12.*'
+    python3 -m venv venv && venv/bin/pip install 'torch==2.2.*' 'numpy<2'
+    python3 -m venv venv && venv/bin/pip install 'torch==2.3.*'
+    python3 -m venv venv && venv/bin/pip install 'mxnet-cu117==1.9.*' 'numpy<1.24'
+    ");
+}
+
+#[test]
 fn a_build_that_nobody_publishes_gives_way_to_an_older_one() {
     // vLLM 0.21 to 0.25 have a build for the CUDA of this driver in an index of the project alone.
     insta::assert_snapshot!(commands_on("ubuntu-24.04", &["vllm", "--driver", "570"]), @"
@@ -797,7 +998,7 @@ fn a_build_that_nobody_publishes_gives_way_to_an_older_one() {
 
 #[test]
 fn explain_has_every_build_of_a_release_with_its_index() {
-    let ran = crate::common::run(&["explain", "torch==2.5"]);
+    let ran = run(&["explain", "torch==2.5"]);
     insta::assert_snapshot!(commands(&ran), @"
     pip install 'torch==2.5.*'
     uv pip install 'torch==2.5.*'
@@ -812,7 +1013,7 @@ fn explain_has_every_build_of_a_release_with_its_index() {
     gpusetup plan --for torch==2.5 --profile compute  # with the toolkit, to compile extensions
     ");
     // The wheels for aarch64 on PyPI have no CUDA.
-    let ran = crate::common::run(&["explain", "torch==2.9", "--os", "ubuntu-24.04:arm64"]);
+    let ran = run(&["explain", "torch==2.9", "--os", "ubuntu-24.04:arm64"]);
     insta::assert_snapshot!(commands(&ran), @"
     pip install 'torch==2.9.*' --index-url https://download.pytorch.org/whl/cu128
     uv pip install 'torch==2.9.*' --index-url https://download.pytorch.org/whl/cu128
@@ -976,7 +1177,7 @@ fn wheels_run_on_gpus_for_which_their_toolkit_does_not_compile() {
 fn a_toolkit_is_offered_where_one_fits_and_missed_where_one_is_needed() {
     let lines = |os: &str, gpu: &str, arguments: &[&str]| {
         let common = ["plan", "--os", os, "--gpu", gpu];
-        let ran = crate::common::run(&[&common[..], arguments].concat());
+        let ran = run(&[&common[..], arguments].concat());
         assert_eq!(ran.code, 0, "{}", ran.err);
         let is_meant =
             |line: &&str| line.contains("--profile compute") || line.contains("not bring its own");
@@ -1010,7 +1211,7 @@ fn a_toolkit_is_offered_where_one_fits_and_missed_where_one_is_needed() {
 fn a_python_without_wheels_is_replaced() {
     let shown = |os: &str, frameworks: &str| {
         let asked = ["plan", "--os", os, "--gpu", "l4", "--for", frameworks];
-        let ran = crate::common::run(&asked);
+        let ran = run(&asked);
         assert_eq!(ran.code, 0, "{}", ran.err);
         let lines = ran
             .out
@@ -1054,7 +1255,7 @@ fn a_python_without_wheels_is_replaced() {
       newer is enough.
       Wheels of all of these are for Python 3.10 to 3.13, and the system's is 3.9:
       uv (https://docs.astral.sh/uv) brings one that fits.
-        uv venv --python 3.13 && uv pip install 'torch==2.9.*'
+        uv venv --python 3.13 && uv pip install 'torch==2.9.0.*'
       vllm==0.12 brings its own CUDA 12.9 and cuDNN 9.10.2: driver 525.60.13 or
       newer is enough.
         uv pip install 'vllm==0.12.*'

@@ -583,6 +583,7 @@ fn a_release_without_a_usable_runfile_comes_from_archives() {
         },
         Request {
             frameworks: frameworks("tensorrt==11.4"),
+            cuda: exactly("13.4"),
             ..default_request()
         },
     ] {

@@ -5,9 +5,7 @@
 use crate::metadata::requirements;
 use crate::pypi::{self, File, Index, Page, numbers};
 use crate::{Comparison, Result, table};
-use gpusetup_database::compat::{
-    BundledComponent, Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease,
-};
+use gpusetup_database::compat::{BundledComponent, Database, Framework, FrameworkRelease};
 use gpusetup_database::version::meets_specifier;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +52,8 @@ struct Job {
 fn jobs(database: &Database) -> Vec<Job> {
     let mut jobs = Vec::new();
     for framework in &database.frameworks {
-        for release in &framework.releases {
+        let told = |r: &&FrameworkRelease| is_from_requirements(framework, r);
+        for release in framework.releases.iter().filter(told) {
             let Some(way) = framework.python_package(release) else {
                 continue;
             };
@@ -180,7 +179,8 @@ fn read(index: &Index, database: &Database, job: &Job) -> Result<Option<Vec<Stri
             .find(|(name, _)| is(name))
             .map(|(name, specifier)| format!("{name} {specifier}").trim().to_owned())
     };
-    let cuda = of(&|name| name == "cuda-toolkit" || name.starts_with("nvidia-cuda-runtime"));
+    let cuda = of(&|name| name == "cuda-toolkit" || name.starts_with("nvidia-cuda-runtime"))
+        .or_else(|| of(&|name| name.starts_with("nvidia-cuda-nvrtc")));
     let cudnn = of(&|name| name.starts_with("nvidia-cudnn"));
     let (framework, release) = (job.framework.clone(), job.release.clone());
     let (cuda, cudnn) = (cuda.unwrap_or_default(), cudnn.unwrap_or_default());
@@ -235,9 +235,7 @@ pub fn check(database: &Database) -> Result<Comparison> {
             }
         }
     }
-    // Source distributions have no metadata to read, and PyPI no wheels of what comes from the
-    // project's own index alone.
-    let compiled = |build: &FrameworkBuild| build.needs == FrameworkNeeds::Compiler;
+    // PyPI has no wheels of what comes from the project's own index alone.
     let elsewhere = |release: &FrameworkRelease| {
         let mut architectures = release
             .builds
@@ -250,8 +248,7 @@ pub fn check(database: &Database) -> Result<Comparison> {
         for release in framework
             .releases
             .iter()
-            .filter(|r| !r.builds.iter().any(compiled) && !elsewhere(r))
-            .filter(|r| is_from_requirements(framework, r))
+            .filter(|r| !elsewhere(r) && is_from_requirements(framework, r))
         {
             for package in packages(framework, release) {
                 let key = (framework.name.clone(), release.version.clone(), package);

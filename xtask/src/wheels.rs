@@ -27,7 +27,7 @@ const COLUMNS: &[&str] = &[
     "made with cuDNN",
     "requires CUDA",
     "requires cuDNN",
-    "requires torch",
+    "requires frameworks",
     "requires nvcc",
 ];
 
@@ -134,6 +134,9 @@ pub const PACKAGES: &[Package] = &[
     package("transformer-engine", "transformer-engine-cu13", ""),
 ];
 
+/// Those of which pip installs more than these wheels: its other parts may be for fewer Pythons.
+const OTHER_PARTS: &[&str] = &["transformer-engine"];
+
 impl Package {
     /// In pip's notation: `jax-cuda12-plugin[with-cuda]`.
     pub fn title(&self) -> String {
@@ -173,7 +176,7 @@ pub fn record(database: &Database, index: &str, frameworks: &[String]) -> Result
     {
         jobs.extend(wheels(database, index, package)?);
     }
-    let read = |job: &Job| read(job).map_err(|e| format!("{}: {e}", job.file.filename));
+    let read = |job: &Job| read(database, job).map_err(|e| format!("{}: {e}", job.file.filename));
     let mut rows = pypi::for_each(&jobs, pypi::READERS, read)?;
     if !frameworks.is_empty() {
         rows.extend(
@@ -283,7 +286,7 @@ pub fn pythons(files: &[&File]) -> String {
 }
 
 /// The row of a wheel.
-fn read(job: &Job) -> Result<Vec<String>> {
+fn read(database: &Database, job: &Job) -> Result<Vec<String>> {
     let Job {
         package,
         release,
@@ -326,7 +329,13 @@ fn read(job: &Job) -> Result<Vec<String>> {
     };
     let cudnn = of(&|name| name.starts_with("nvidia-cudnn-cu"))
         .map(|(_, specifier)| range(specifier, None));
-    let torch = of(&|name| name == "torch").map(|(_, specifier)| range(specifier, None));
+    let frameworks: BTreeSet<_> = requirements
+        .iter()
+        .filter(|(_, specifier)| !specifier.is_empty())
+        .filter_map(|(name, specifier)| Some((&database.framework(name)?.name, specifier)))
+        .filter(|(name, _)| *name != package.framework)
+        .map(|(name, specifier)| format!("{name}{}", in_order(specifier)))
+        .collect();
     let glibc = file
         .wheel()
         .and_then(|wheel| glibc_of(wheel.platform))
@@ -343,9 +352,24 @@ fn read(job: &Job) -> Result<Vec<String>> {
         made_cudnn,
         cuda,
         cudnn.unwrap_or_default(),
-        torch.unwrap_or_default(),
+        frameworks.into_iter().collect::<Vec<_>>().join("; "),
         nvcc.unwrap_or_default(),
     ])
+}
+
+/// The requirements in a field of the table.
+fn each_of(requires: &str) -> impl Iterator<Item = &str> {
+    requires.split("; ").filter(|one| !one.is_empty())
+}
+
+/// A specifier with the oldest version first, `>=2.4,<3`. No pre-release is ever planned, so `<3.0a0`
+/// is `<3.0`.
+fn in_order(specifier: &str) -> String {
+    let mut clauses: Vec<_> = { specifier.split(',') }
+        .map(|clause| clause.trim().trim_end_matches("a0"))
+        .collect();
+    clauses.sort_by_key(|clause| clause.starts_with('<'));
+    clauses.join(",")
 }
 
 /// A row of the table.
@@ -359,7 +383,8 @@ struct Wheel<'a> {
     made_cudnn: &'a str,
     cuda: Range,
     cudnn: Range,
-    torch: Range,
+    /// The PyTorch that it pins.
+    torch: Option<&'a str>,
     nvcc: Range,
 }
 
@@ -438,7 +463,7 @@ pub fn check(database: &Database, of_pins: &Pythons) -> Result<Comparison> {
     let rows = table::read(TABLE)?;
     let (mut differences, mut floors, mut published, mut facts) =
         (BTreeSet::new(), BTreeMap::new(), BTreeMap::new(), 0);
-    let mut pythons = BTreeMap::new();
+    let (mut pythons, mut required) = (BTreeMap::new(), BTreeMap::new());
     for row in &rows {
         let [
             framework,
@@ -452,7 +477,7 @@ pub fn check(database: &Database, of_pins: &Pythons) -> Result<Comparison> {
             made_cudnn,
             cuda,
             cudnn,
-            torch,
+            requires,
             nvcc,
         ] = row.as_slice()
         else {
@@ -468,7 +493,7 @@ pub fn check(database: &Database, of_pins: &Pythons) -> Result<Comparison> {
             made_cudnn,
             cuda: Range::new(cuda),
             cudnn: Range::new(cudnn),
-            torch: Range::new(torch),
+            torch: each_of(requires).find_map(|one| one.strip_prefix("torch==")),
             nvcc: Range::new(nvcc),
         };
         facts += row[5..].iter().filter(|field| !field.is_empty()).count();
@@ -506,7 +531,11 @@ pub fn check(database: &Database, of_pins: &Pythons) -> Result<Comparison> {
             .entry((wheel.framework, wheel.release))
             .or_insert_with(Vec::new);
         range.extend(python_range(python)?);
-        if let Range::Exactly(torch) = &wheel.torch {
+        let known_requires = required
+            .entry((wheel.framework, wheel.release))
+            .or_insert_with(BTreeSet::new);
+        known_requires.extend(each_of(requires));
+        if let Some(torch) = wheel.torch {
             let torch = database.framework_release(&format!("torch=={torch}"));
             range.extend(torch.and_then(|torch| torch.python));
             let beyond = torch
@@ -540,10 +569,22 @@ pub fn check(database: &Database, of_pins: &Pythons) -> Result<Comparison> {
         let range = ranges.into_iter().reduce(PythonRange::with);
         let known = database.framework_release(&format!("{framework}=={release}"));
         let ours = known.and_then(|known| known.python);
-        if range != ours {
+        let is_narrower = OTHER_PARTS.contains(&framework)
+            && ours.is_some_and(|ours| range.is_some_and(|range| range.with(ours) == ours));
+        if range != ours && !is_narrower {
             let [range, ours] = [range, ours].map(|range| range.map(|range| range.to_string()));
             differences.insert(format!(
                 "{framework} {release}: Python {range:?}; the database has {ours:?}"
+            ));
+        }
+    }
+    for ((framework, release), theirs) in required {
+        let known = database.framework_release(&format!("{framework}=={release}"));
+        let ours = known.into_iter().flat_map(|known| &known.requires);
+        let ours = ours.map(String::as_str).collect();
+        if theirs != ours {
+            differences.insert(format!(
+                "{framework} {release}: requires {theirs:?}; the database has {ours:?}"
             ));
         }
     }
@@ -719,7 +760,7 @@ fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Ve
             format!("{ours:?}"),
         );
     }
-    if let Range::Exactly(version) = &wheel.torch {
+    if let Some(version) = wheel.torch {
         let torch = database
             .framework_release(&format!("torch=={version}"))
             .and_then(|torch| torch.builds.first());

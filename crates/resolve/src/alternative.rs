@@ -225,11 +225,13 @@ fn are_wheels(host: &KnownHost, request: &Request, is_of_gpu: bool) -> bool {
             let framework = database.framework(framework_and_version(text).0.trim());
             let release = database.framework_release(text);
             framework.zip(release).is_some_and(|(framework, release)| {
-                release.builds.iter().all(|build| {
-                    !libraries_of(framework, release, build, arch).are_hosts()
-                        && (build.highest_capability.is_some()
-                            || !is_of_gpu && build.lowest_capability.is_some())
-                })
+                let mut builds = release.builds.iter();
+                !framework.needs_nvcc_at_start(release)
+                    && builds.all(|build| {
+                        !libraries_of(framework, release, build, arch).are_hosts()
+                            && (build.highest_capability.is_some()
+                                || !is_of_gpu && build.lowest_capability.is_some())
+                    })
             })
         })
 }

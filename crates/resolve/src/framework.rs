@@ -2,6 +2,9 @@
 //! and combinations of builds that work together.
 
 use super::cuda::serves;
+use super::environment::{
+    Member, asking_instead, fit_together, in_order, named_once, pinned, replaced,
+};
 use super::python::libraries_of;
 use super::{Conflict, Hint, PythonPackage, Request, TargetGpu};
 use gpusetup_database::compat::{
@@ -21,6 +24,16 @@ struct WantedFramework<'a> {
     builds: Vec<&'a FrameworkBuild>,
     framework: &'a Framework,
     release: &'a FrameworkRelease,
+}
+
+impl<'a> WantedFramework<'a> {
+    fn member(&self) -> Member<'a> {
+        Member {
+            text: self.text,
+            framework: self.framework,
+            release: self.release,
+        }
+    }
 }
 
 /// One build for each requested framework, in order of the request.
@@ -43,111 +56,6 @@ pub(crate) struct Combination {
     pub(crate) python: Vec<PythonPackage>,
 }
 
-/// The releases that match the requested frameworks, newest first: a framework without a version
-/// matches all of its releases, a range all releases in it.
-pub(crate) fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<Vec<String>> {
-    /// Limits the product of several frameworks without a version.
-    const MAX_COMBINATIONS: usize = 500;
-    let mut all = vec![Vec::new()];
-    for text in frameworks {
-        let (_, version) = framework_and_version(text);
-        let is_open = version.is_empty()
-            || version.starts_with(['<', '>', '~', '^', '!'])
-            || version.contains(',');
-        let package = package_of(text);
-        let mut meant: Vec<String> = database
-            .framework_releases(text)
-            .filter(|_| is_open)
-            .map(|r| format!("{package}=={}", r.version))
-            .collect();
-        if meant.is_empty() {
-            let exact = version
-                .trim_start_matches('=')
-                .trim()
-                .trim_end_matches(".*");
-            meant.push(if is_open {
-                text.clone()
-            } else {
-                format!("{package}=={exact}")
-            });
-        }
-        all = all
-            .iter()
-            .flat_map(|some| {
-                meant
-                    .iter()
-                    .map(|one| [some.as_slice(), std::slice::from_ref(one)].concat())
-            })
-            .collect();
-        all.truncate(MAX_COMBINATIONS);
-    }
-    let mut all: Vec<_> = all
-        .into_iter()
-        .flat_map(|named| with_leaders(database, named))
-        .collect();
-    all.truncate(MAX_COMBINATIONS);
-    all
-}
-
-/// The frameworks with a release of each one that they extend and that nobody named, newest first:
-/// pip installs the newest, and an older one may be the newest that fits.
-fn with_leaders(database: &Database, named: Vec<String>) -> Vec<Vec<String>> {
-    let mut all = vec![named.clone()];
-    for text in &named {
-        let Some((leader, releases)) = leader(database, text) else {
-            continue;
-        };
-        let is_named = all[0]
-            .iter()
-            .any(|other| database.framework(framework_and_version(other).0) == Some(leader));
-        if is_named || releases.is_empty() {
-            continue;
-        }
-        all = all
-            .iter()
-            .flat_map(|some| {
-                releases
-                    .iter()
-                    .map(|release| accompanied(some, leader, release))
-            })
-            .collect();
-    }
-    all
-}
-
-fn accompanied(
-    frameworks: &[String],
-    leader: &Framework,
-    release: &FrameworkRelease,
-) -> Vec<String> {
-    let first = format!("{}=={}", leader.name, release.version);
-    std::iter::once(first)
-        .chain(frameworks.iter().cloned())
-        .collect()
-}
-
-/// The framework that another one extends, and those of its releases that it may run with.
-fn leader<'a>(
-    database: &'a Database,
-    text: &str,
-) -> Option<(&'a Framework, &'a [FrameworkRelease])> {
-    let framework = database.framework(framework_and_version(text).0)?;
-    if let Some(leader) = &framework.extends {
-        let leader = database.framework(leader)?;
-        return Some((leader, &leader.releases));
-    }
-    let builds = &database.framework_release(text)?.builds;
-    let from = builds
-        .iter()
-        .find_map(|build| build.torch_from.as_deref())?;
-    let torch = database.framework("torch")?;
-    let releases = &torch.releases;
-    let older = releases
-        .iter()
-        .position(|release| numbers(&release.version) < numbers(from));
-    Some((torch, &releases[..older.unwrap_or(releases.len())]))
-}
-
 /// The requests that satisfy all requested frameworks, preferred first.
 pub(crate) fn combinations<'a>(
     database: &'a Database,
@@ -162,6 +70,8 @@ pub(crate) fn combinations<'a>(
         .map(|text| wanted(database, facts, request, text, gpus))
         .collect::<Result<Vec<_>, _>>()?;
     all_wanted.reverse();
+    let members: Vec<_> = all_wanted.iter().map(WantedFramework::member).collect();
+    fit_together(database, request, &members)?;
     let mut choices: Vec<Choice> = vec![Vec::new()];
     for wanted in &all_wanted {
         choices = choices
@@ -175,7 +85,7 @@ pub(crate) fn combinations<'a>(
             })
             .collect();
     }
-    keep_matching_extensions(database, &all_wanted, &mut choices)?;
+    keep_matching_extensions(database, request, &all_wanted, &mut choices)?;
     // A toolkit has one major version and one cuDNN.
     for (layer, major) in [
         ("CUDA", cuda_major as fn(&FrameworkBuild) -> Option<u16>),
@@ -222,36 +132,10 @@ pub(crate) fn combinations<'a>(
         .collect())
 }
 
-/// Refuses two releases of one framework: a Python environment has one.
-fn named_once(frameworks: &[String]) -> Result<(), Conflict> {
-    let Some((_, twice)) = frameworks.iter().enumerate().find(|(at, text)| {
-        frameworks[..*at]
-            .iter()
-            .any(|other| lowercase_name(other) == lowercase_name(text))
-    }) else {
-        return Ok(());
-    };
-    let all: Vec<_> = frameworks
-        .iter()
-        .filter(|text| lowercase_name(text) == lowercase_name(twice))
-        .map(String::as_str)
-        .collect();
-    let sentence = format!(
-        "--for names {} more than once ({}); one environment has one release",
-        lowercase_name(twice),
-        all.join(", ")
-    );
-    Err(Conflict::request(sentence).hint("plan for each environment separately"))
-}
-
-fn lowercase_name(text: &str) -> String {
-    framework_and_version(text).0.trim().to_lowercase()
-}
-
 /// The CUDA major version of the toolkit; none for a build that uses no toolkit, or that of the
 /// PyTorch beside it.
 fn cuda_major(build: &FrameworkBuild) -> Option<u16> {
-    (build.needs != FrameworkNeeds::Driver && build.torch_from.is_none())
+    (!matches!(build.needs, FrameworkNeeds::Driver | FrameworkNeeds::Torch))
         .then_some(build.cuda.major)
 }
 
@@ -259,6 +143,7 @@ fn cuda_major(build: &FrameworkBuild) -> Option<u16> {
 /// extends.
 fn keep_matching_extensions(
     database: &Database,
+    request: &Request,
     all_wanted: &[WantedFramework],
     choices: &mut Vec<Choice>,
 ) -> Result<(), Conflict> {
@@ -287,26 +172,17 @@ fn keep_matching_extensions(
                 "{} must be built for the same CUDA as {}, but no builds match: {own}; {leaders}",
                 wanted.framework.title, leader.title
             );
-            let conflict = Conflict::new(RuleId::FrameworksTogether, sentence);
+            let asked = all_wanted[leads].text;
             return Err(
-                together(wanted, leader).map_or(conflict.clone(), |hint| conflict.hint(hint))
+                Conflict::new(RuleId::FrameworksTogether, sentence).hint(asking_instead(
+                    request,
+                    asked,
+                    package_of(asked),
+                )),
             );
         }
     }
     Ok(())
-}
-
-/// The newest release of the framework with which an extension works.
-fn together(wanted: &WantedFramework, leader: &Framework) -> Option<String> {
-    let release = leader.releases.iter().find(|r| {
-        r.builds
-            .first()
-            .is_some_and(|b| wanted.builds.iter().any(|w| w.takes(b.cuda)))
-    })?;
-    Some(format!(
-        "name both: --for {}=={},{}",
-        leader.name, release.version, wanted.text
-    ))
 }
 
 /// The CUDA series that a build needs: "12.8", or "12.0 or newer".
@@ -546,26 +422,6 @@ fn label_of(build: &FrameworkBuild) -> String {
     format!("cu{}{}", build.cuda.major, build.cuda.minor)
 }
 
-/// The requested frameworks with another one instead of `text`.
-fn replaced(request: &Request, text: &str, other: &str) -> Vec<String> {
-    let all_wanted = request.frameworks.iter();
-    all_wanted
-        .map(|wanted| if wanted == text { other } else { wanted }.to_owned())
-        .collect()
-}
-
-fn asking_instead(request: &Request, text: &str, other: &str) -> Hint {
-    let mut frameworks = replaced(request, text, other);
-    frameworks.dedup();
-    Hint::asking(
-        "",
-        Request {
-            frameworks,
-            ..request.clone()
-        },
-    )
-}
-
 /// The builds for the CUDA that the package's name or its extras have: those of `jax[cuda13]` are
 /// for CUDA 13.
 fn of_named_cuda<'a>(
@@ -723,12 +579,16 @@ fn combined(
     let arch = &facts.machine.arch;
     let is_toolkit_asked = request.asks_for_toolkit();
     let (mut uses, mut brought, mut all_bring) = (Choice::new(), Vec::new(), true);
+    let mut compilers = Choice::new();
     for (wanted, build) in all_wanted.iter().zip(choice.iter().copied()) {
         let brings = libraries_of(wanted.framework, wanted.release, build, arch).are_packaged();
         all_bring &= brings;
         match build.needs {
-            _ if build.torch_from.is_some() => {}
+            FrameworkNeeds::Torch => {}
             FrameworkNeeds::Driver => brought.push(build.cuda.series()),
+            _ if brings && wanted.framework.needs_nvcc_at_start(wanted.release) => {
+                compilers.push(build);
+            }
             // A toolkit beside the packages' own libraries compiles extensions for them.
             _ if brings && !is_toolkit_asked && knows_gpus(database, build, gpus) => {
                 brought.push(build.first_cuda());
@@ -736,6 +596,8 @@ fn combined(
             _ => uses.push(build),
         }
     }
+    let is_only_compiler = uses.is_empty() && !is_toolkit_asked && !request.cudnn.is_required();
+    uses.extend(compilers);
     let cuda = toolkit_for(request, is_toolkit_asked, &uses);
     // Without a toolkit, the CUDA libraries of the framework's packages are used.
     let from_packages = uses
@@ -743,25 +605,22 @@ fn combined(
         .filter(|b| !cuda.is_wanted() && b.needs == FrameworkNeeds::Libraries);
     brought.extend(from_packages.map(|b| b.first_cuda()));
     let (cudnn, other_cudnn) = match cuda.is_wanted() {
-        true => cudnn_for(request, &uses, all_bring),
-        false => (Want::Nothing, Vec::new()),
+        true if !is_only_compiler => cudnn_for(request, &uses, all_bring),
+        _ => (Want::Nothing, Vec::new()),
     };
-    let highest = gpus.iter().filter_map(|card| card.capability).max();
-    let is_without = !cuda.is_wanted() && facts.toolkits.is_empty();
-    let lacking = all_wanted.iter().zip(choice).filter(|(wanted, build)| {
-        is_without && libraries_of(wanted.framework, wanted.release, build, arch).are_hosts()
-    });
-    let lacking = lacking.map(|(wanted, build)| {
-        format!(
-            "{} does not bring its own CUDA {}, and this host has no toolkit",
-            wanted.text, build.cuda
+    let cautions = cautions(facts, cuda.is_wanted(), all_wanted, choice, gpus);
+    let members: Vec<_> = all_wanted.iter().map(WantedFramework::member).collect();
+    let python = in_order(&members).into_iter().map(|at| {
+        let wanted = &all_wanted[at];
+        PythonPackage::of(
+            database,
+            wanted.framework,
+            wanted.release,
+            choice[at],
+            wanted.text,
+            pinned(&members, at),
+            arch,
         )
-    });
-    let cautions = all_wanted.iter().zip(choice).flat_map(|(wanted, build)| {
-        let concerning = build.cautions.iter();
-        concerning
-            .filter(|caution| highest.is_some_and(|have| have >= caution.from))
-            .map(move |caution| format!("{}: {}", wanted.text, caution.text))
     });
     Combination {
         request: Request {
@@ -783,31 +642,55 @@ fn combined(
             .cloned()
             .collect::<Vec<_>>()
             .join(", "),
-        cautions: cautions.chain(lacking).collect(),
-        python: all_wanted
-            .iter()
-            .zip(choice)
-            .map(|(wanted, build)| {
-                PythonPackage::of(
-                    database,
-                    wanted.framework,
-                    wanted.release,
-                    build,
-                    wanted.text,
-                    &facts.machine.arch,
-                )
-            })
-            .collect(),
+        cautions,
+        python: python.collect(),
     }
+}
+
+/// What does not work on these GPUs, or without the toolkit that is not planned.
+fn cautions(
+    facts: &Facts,
+    has_toolkit: bool,
+    all_wanted: &[WantedFramework],
+    choice: &[&FrameworkBuild],
+    gpus: &[Rc<TargetGpu>],
+) -> Vec<String> {
+    let highest = gpus.iter().filter_map(|card| card.capability).max();
+    let mut all = Vec::new();
+    for (wanted, build) in all_wanted.iter().zip(choice) {
+        let here = { build.cautions.iter() }
+            .filter(|caution| highest.is_some_and(|have| have >= caution.from));
+        all.extend(here.map(|caution| format!("{}: {}", wanted.text, caution.text)));
+    }
+    if has_toolkit || !facts.toolkits.is_empty() {
+        return all;
+    }
+    for (wanted, build) in all_wanted.iter().zip(choice) {
+        let (framework, release) = (wanted.framework, wanted.release);
+        let libraries = libraries_of(framework, release, build, &facts.machine.arch);
+        let lacks = if framework.needs_nvcc_at_start(release) {
+            let cuda = build.cuda;
+            format!("compiles kernels with nvcc of CUDA {cuda} whenever it starts")
+        } else if libraries.are_hosts() {
+            format!("does not bring its own CUDA {}", build.cuda)
+        } else {
+            continue;
+        };
+        all.push(format!(
+            "{} {lacks}, and this host has no toolkit",
+            wanted.text
+        ));
+    }
+    all
 }
 
 /// The versions that a build was made with or needs: "torch==2.9 is built with CUDA 12.8 and cuDNN
 /// 9.10.2".
 fn needs(facts: &Facts, wanted: &WantedFramework, build: &FrameworkBuild) -> String {
-    if let Some(from) = &build.torch_from {
-        return format!("{} runs with any PyTorch from {from} on", wanted.text);
-    }
     let verb = match build.needs {
+        FrameworkNeeds::Torch => {
+            return format!("{} uses the CUDA of PyTorch", wanted.text);
+        }
         FrameworkNeeds::Driver => {
             return format!(
                 "{} bundles CUDA {} and needs only a driver",

@@ -18,6 +18,7 @@ mod cuda;
 mod derive;
 mod driver;
 mod driver_file;
+mod environment;
 mod explanation;
 mod fabric;
 mod foreign_driver;

@@ -47,6 +47,13 @@ pub struct PythonPackage {
         schemars(skip_serializing_if = "std::ops::Not::not")
     )]
     pub compiled: bool,
+    /// It compiles kernels with nvcc whenever it starts, and stops without it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(skip_serializing_if = "std::ops::Not::not")
+    )]
+    pub(crate) nvcc_at_start: bool,
     /// The versions of Python that its wheels are for, if they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<PythonRange>,
@@ -117,18 +124,23 @@ pub struct Extensions {
 }
 
 impl PythonPackage {
-    /// How `build` is installed. `wish` is the framework as requested.
+    /// How `build` is installed. `wish` is the framework as requested, `pinned` the version that
+    /// another framework in the environment requires.
     pub fn of(
         database: &Database,
         framework: &Framework,
         release: &FrameworkRelease,
         build: &FrameworkBuild,
         wish: &str,
+        pinned: Option<&str>,
         architecture: &str,
     ) -> Self {
         let install = framework.python_install(release, build, architecture);
         let conda = framework.conda_install(release, build, architecture);
-        let version = version(release, wish);
+        let version = pinned.unwrap_or_else(|| version_of(release, wish));
+        let is_plain = version.chars().all(|c| c.is_ascii_digit() || c == '.');
+        // pip takes no `.*` after `.post1`.
+        let version = format!("{version}{}", if is_plain { ".*" } else { "" });
         let mut commands = install
             .as_ref()
             .map(|install| pip(install, &version))
@@ -165,15 +177,16 @@ impl PythonPackage {
                     .is_some_and(|install| install.brings.contains(&BundledComponent::Cudnn)),
             libraries: libraries(build, install.as_ref()),
             minimum_driver: newest
-                .filter(|_| build.torch_from.is_none())
+                .filter(|_| build.needs != FrameworkNeeds::Torch)
                 .map(|c| c.minimum_driver),
             compiled: (build.needs == FrameworkNeeds::Compiler
                 || !framework.python_headers.is_empty())
                 && !commands.is_empty(),
             commands,
+            nvcc_at_start: framework.needs_nvcc_at_start(release),
             python: release.python,
             extensions: newest
-                .filter(|_| build.needs != FrameworkNeeds::Driver && build.torch_from.is_none())
+                .filter(|_| !matches!(build.needs, FrameworkNeeds::Driver | FrameworkNeeds::Torch))
                 .map(|c| Extensions {
                     nvcc: build.first_toolkit().max(build.cuda).series(),
                     gcc_min: c.gcc_min,
@@ -252,7 +265,7 @@ impl PythonPackage {
 
     /// Whether a driver is all that the host needs.
     pub fn needs_only_driver(&self) -> bool {
-        self.libraries.are_packaged()
+        self.libraries.are_packaged() && !self.nvcc_at_start
     }
 
     /// Whether a driver is enough, in a sentence.
@@ -268,6 +281,12 @@ impl PythonPackage {
             .map(|cudnn| format!(" and cuDNN {cudnn}{newer}"))
             .unwrap_or_default();
         match self.libraries {
+            Libraries::Packages if self.nvcc_at_start => {
+                format!(
+                    "brings its own {cuda}{cudnn}, and compiles kernels whenever it starts: the host needs {driver} and nvcc of CUDA {}",
+                    self.cuda
+                )
+            }
             Libraries::Packages => format!("brings its own {cuda}{cudnn}: {driver} is enough"),
             Libraries::Cuda => {
                 format!("brings its own {cuda}, but not cuDNN; the host needs {driver}{cudnn}")
@@ -318,7 +337,7 @@ pub(crate) fn libraries_of(
 fn libraries(build: &FrameworkBuild, install: Option<&PythonInstall>) -> Libraries {
     let brings = install.map(|install| install.brings).unwrap_or_default();
     match build.needs {
-        _ if build.torch_from.is_some() => Libraries::Torch,
+        FrameworkNeeds::Torch => Libraries::Torch,
         FrameworkNeeds::Driver => Libraries::Packages,
         FrameworkNeeds::Compiler => Libraries::Host,
         FrameworkNeeds::Libraries if install.is_none() => Libraries::Unknown,
@@ -334,15 +353,14 @@ fn libraries(build: &FrameworkBuild, install: Option<&PythonInstall>) -> Librari
 
 /// The version for pip: all that begin with the requested numbers, or with the release's. What has
 /// three here may have four on PyPI, or `.post1`.
-fn version(release: &FrameworkRelease, wish: &str) -> String {
+pub(crate) fn version_of<'a>(release: &'a FrameworkRelease, wish: &'a str) -> &'a str {
     let (_, asked) = framework_and_version(wish);
     let asked = without_label(asked).trim_start_matches('=').trim();
     let is_plain = !asked.is_empty() && asked.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let numbers = match asked {
+    match asked {
         asked if is_plain && asked.starts_with(&release.version) => asked,
         _ => &release.version,
-    };
-    format!("{numbers}.*")
+    }
 }
 
 fn pip(install: &PythonInstall, version: &str) -> Vec<PythonCommand> {
@@ -406,6 +424,7 @@ mod tests {
             release,
             &release.builds[build],
             wish,
+            None,
             architecture,
         )
     }

@@ -14,7 +14,8 @@ use super::cuda::{
 use super::driver::{
     Candidate, Candidates, none_fits, outranked, refused, rules_passed, untouched_driver,
 };
-use super::framework::{Combination, combinations, releases_meant};
+use super::environment::releases_meant;
+use super::framework::{Combination, combinations};
 use super::known_host::{KnownHost, Served};
 use super::reasons::{along, from_repository, reasons, without_runfile};
 use super::refusal::{Explanation, Refusal, Subject, Unpackaged};
@@ -98,7 +99,7 @@ impl Resolution<'_> {
         &self,
     ) -> impl Iterator<Item = (&PythonPackage, DriverVersion, DriverVersion)> {
         let driver = self.untouched_driver.as_ref().map(|driver| driver.version);
-        let packages = self.python.iter().filter(|of| of.needs_only_driver());
+        let packages = { self.python.iter() }.filter(|of| of.libraries.are_packaged());
         let each = packages.filter_map(move |of| Some((of, of.minimum_driver?, driver?)));
         each.filter(|(_, needs, have)| have < needs)
     }

@@ -554,6 +554,7 @@ pub(crate) fn frameworks(database: &Database, filter: &Filter) -> Table {
                     format!("{}=={}", framework.name, release.version),
                     match build.needs {
                         FrameworkNeeds::Driver => format!("brings {}", build.cuda),
+                        FrameworkNeeds::Torch => "PyTorch's".to_owned(),
                         _ => format!(
                             "{}{}",
                             build.first_toolkit(),

@@ -772,6 +772,9 @@ pub(crate) fn framework(
             .unwrap_or_default();
         article = article.with("build", described(build) + &without);
     }
+    if !release.requires.is_empty() {
+        article = article.with("requires", release.requires.join(", "));
+    }
     article = article.with("releases", range(framework));
     article.remedy = Some(language.filled(PLAN_FOR, &[("framework", &framework.title)]));
     let wish = if version.is_empty() {
@@ -849,6 +852,7 @@ fn described(build: &FrameworkBuild) -> String {
                 or_newer(build.cuda_min.is_some())
             )
         }
+        FrameworkNeeds::Torch => "uses the CUDA of the PyTorch beside it".to_owned(),
         FrameworkNeeds::Compiler => {
             format!(
                 "compiled on the host with CUDA {}{}",

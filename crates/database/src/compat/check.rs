@@ -7,7 +7,8 @@ use super::tables::Row;
 use super::{
     AddOn, AddOnId, Artifact, CallForm, Companion, CompanionId, Database, Distribution,
     DriverOffer, DriverVariant, Engine, Fabric, Framework, FrameworkBuild, FrameworkNeeds,
-    FrameworkRelease, Gpu, PackageManager, PciDevice, SourceId, VersionRule,
+    FrameworkRelease, Gpu, PackageManager, PciDevice, SourceId, VersionRule, framework_and_version,
+    meets_requirement,
 };
 use crate::text::Text;
 use std::collections::{HashMap, HashSet};
@@ -271,6 +272,7 @@ fn frameworks(database: &Database, c: &mut Checker) {
             .iter()
             .map(|way| &way.sources)
             .chain(f.conda.iter().map(|conda| &conda.sources))
+            .chain(f.starts_with_nvcc.iter().map(|starts| &starts.sources))
         {
             record.sourced(sources);
         }
@@ -311,6 +313,17 @@ fn framework_release(database: &Database, r: &FrameworkRelease, record: &mut Che
     }
     for build in &r.builds {
         framework_build(database, r, build, record);
+    }
+    for requirement in &r.requires {
+        let (name, range) = framework_and_version(requirement);
+        let other = database.frameworks.iter().find(|f| f.name == name);
+        // What it requires may be older than all known releases, or newer.
+        let bounds = { range.split(',') }.map(|clause| clause.trim_start_matches(['=', '~', '>']));
+        let of_known = other.into_iter().flat_map(|other| &other.releases);
+        let mut versions = bounds.chain(of_known.map(|other| other.version.as_str()));
+        if other.is_none() || !versions.any(|version| meets_requirement(version, range)) {
+            record.wrong("requires", format!("{requirement}, in {}", r.version));
+        }
     }
     for (arch, glibc) in r.glibc_min.iter().chain(&r.pinned_glibc_min) {
         if !glibc

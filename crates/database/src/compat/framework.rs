@@ -1,6 +1,8 @@
 //! Frameworks of Python and what their wheels need.
 
-use super::{CondaPackage, PackageManager, PythonPackage, PythonRange, Role, SourceId};
+use super::{
+    CondaPackage, PackageManager, PythonPackage, PythonRange, Role, SourceId, meets_requirement,
+};
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,6 +47,9 @@ pub struct Framework {
     /// it does not.
     #[serde(default)]
     pub python_headers: Vec<SourceId>,
+    /// The releases that compile kernels with nvcc whenever they start, and stop without it.
+    #[serde(default)]
+    pub(crate) starts_with_nvcc: Option<StartsWithNvcc>,
     /// How pip installs it; releases before every `from` have none.
     #[serde(default)]
     pub(crate) install: Vec<PythonPackage>,
@@ -53,6 +58,23 @@ pub struct Framework {
     pub(crate) conda: Vec<CondaPackage>,
     /// Its releases, newest first.
     pub releases: Vec<FrameworkRelease>,
+}
+
+/// Which releases of a framework need nvcc when they start, though their packages bring CUDA.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StartsWithNvcc {
+    /// In pip's notation: `>=0.21,<0.31`.
+    pub(crate) releases: String,
+    pub(crate) sources: Vec<SourceId>,
+}
+
+impl Framework {
+    /// Whether a release compiles kernels with nvcc whenever it starts, and stops without it.
+    pub fn needs_nvcc_at_start(&self, release: &FrameworkRelease) -> bool {
+        let starts = self.starts_with_nvcc.as_ref();
+        starts.is_some_and(|starts| meets_requirement(&release.version, &starts.releases))
+    }
 }
 
 /// A release of a framework, or a whole series.
@@ -79,6 +101,9 @@ pub struct FrameworkRelease {
     /// the project's own index.
     #[serde(default)]
     pub cpu_only: Vec<String>,
+    /// What it requires of other frameworks, in pip's notation: `torch>=2.4,<3`.
+    #[serde(default)]
+    pub requires: Vec<String>,
     /// The part of PyTorch's index, `cu129`, that has the PyTorch it pins, for the machine
     /// architectures for which PyPI has that without CUDA alone.
     #[serde(default)]
@@ -98,6 +123,8 @@ pub enum FrameworkNeeds {
     Compiler,
     /// Nothing: it contains the CUDA libraries that it uses.
     Driver,
+    /// Nothing: it uses the CUDA of the PyTorch that is installed, whichever it was made with.
+    Torch,
 }
 
 /// A build of a framework.
@@ -116,10 +143,6 @@ pub struct FrameworkBuild {
     /// What it needs from the host.
     #[serde(default)]
     pub needs: FrameworkNeeds,
-    /// The first PyTorch that it runs with, if it runs with all newer ones: it uses the CUDA of the
-    /// one that is installed, whichever it was made with.
-    #[serde(default)]
-    pub torch_from: Option<String>,
     /// The machine architectures it is published for; empty for all.
     #[serde(default)]
     pub architectures: Vec<String>,

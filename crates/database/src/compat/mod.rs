@@ -83,7 +83,9 @@ pub use platform::{HotplugRule, JetPack, Platform, PlatformDriver, PlatformWay};
 pub(crate) use problem::DataProblem;
 pub use python::{BundledComponent, PythonInstall, PythonRange};
 pub(crate) use python::{CondaPackage, PythonPackage};
-pub use query::{build_label, framework_and_version, named_cuda, package_of, without_label};
+pub use query::{
+    build_label, framework_and_version, meets_requirement, named_cuda, package_of, without_label,
+};
 
 pub use repository::{OF_TOOLKIT, PackageRepository, SigningKey, ToolkitPackages};
 pub use source::Artifact;

@@ -170,7 +170,7 @@ impl Framework {
             .filter(|other| other.is_for(architecture));
         let is_default = published.next().is_some_and(|first| first == build);
         // A package with the CUDA version in its name is another package for each build.
-        let named = way.package.contains("{major}");
+        let named = way.package.contains("{major}") || way.package.contains("{series}");
         let on_pypi = !release.cpu_only.iter().any(|a| a == architecture)
             && (named || way.one_package || is_default);
         let index = match (on_pypi, &way.index) {

@@ -81,7 +81,7 @@ impl Database {
         wish: &str,
     ) -> impl Iterator<Item = &'a FrameworkRelease> {
         let (name, asked) = framework_and_version(wish);
-        let clauses: Vec<_> = without_label(asked).split(',').map(Clause::of).collect();
+        let clauses = Clause::all(without_label(asked));
         self.framework(name)
             .into_iter()
             .flat_map(|f| &f.releases)
@@ -346,7 +346,17 @@ enum Clause {
     Within(Option<Requirement<FrameworkVersion>>, String),
 }
 
+/// Whether a version, or one of a series, meets a requirement in pip's notation, `>=2.4,<3`.
+pub fn meets_requirement(version: &str, requirement: &str) -> bool {
+    let mut clauses = Clause::all(requirement).into_iter();
+    clauses.all(|clause| clause.is_met_by(version))
+}
+
 impl Clause {
+    fn all(requirement: &str) -> Vec<Self> {
+        requirement.split(',').map(Self::of).collect()
+    }
+
     fn of(text: &str) -> Self {
         let text = text.trim();
         match text.strip_prefix("!=") {
