@@ -581,15 +581,7 @@ fn an_environment_has_what_all_its_frameworks_require() {
         "cudf==25.10,numba-cuda",
     ];
     let planned = all.map(|frameworks| {
-        let ran = run(&[
-            "plan",
-            "--os",
-            "ubuntu-24.04",
-            "--gpu",
-            "l4",
-            "--for",
-            frameworks,
-        ]);
+        let ran = plan_on("ubuntu-24.04", "l4", &[frameworks]);
         assert_eq!(ran.code, 0, "{frameworks}: {}", ran.err);
         let lines = commands(&ran);
         let lines = lines.lines().filter(|line| line.contains("pip install"));
@@ -629,17 +621,8 @@ fn an_environment_has_what_all_its_frameworks_require() {
         "cudf==26.10,cupy==13.6",
     ];
     let refused = all.map(|frameworks| {
-        run(&[
-            "plan",
-            "--os",
-            "ubuntu-24.04",
-            "--gpu",
-            "l4",
-            "--for",
-            frameworks,
-        ])
-        .refusal(4)
-        .to_owned()
+        let ran = plan_on("ubuntu-24.04", "l4", &[frameworks]);
+        ran.refusal(4).to_owned()
     });
     insta::assert_snapshot!(refused.concat(), @"
     error: xformers==0.0.35 requires PyTorch >=2.10, not 2.6
@@ -895,11 +878,14 @@ fn commands(ran: &Ran) -> String {
     lines.join("\n")
 }
 
+/// A plan for a new installation and a framework, which is the first of the arguments.
+fn plan_on(os: &str, gpu: &str, arguments: &[&str]) -> Ran {
+    run(&[&["plan", "--os", os, "--gpu", gpu, "--for"], arguments].concat())
+}
+
 /// The commands that a plan for a new installation shows.
 fn commands_on(os: &str, arguments: &[&str]) -> String {
-    let plan = ["plan", "--os", os, "--gpu", "l4", "--for"];
-    let ran = run(&[&plan, arguments].concat());
-    let lines = commands(&ran);
+    let lines = commands(&plan_on(os, "l4", arguments));
     let (_, lines) = lines.split_once('\n').expect("a heading and commands");
     lines.to_owned()
 }
@@ -927,7 +913,7 @@ fn what_compiles_whenever_it_starts_gets_nvcc() {
         &["sglang==0.5.8"],
     ];
     let planned = all.map(|asked| {
-        let ran = run(&[&["plan", "--os", "rocky-9", "--gpu", "l4", "--for"], asked].concat());
+        let ran = plan_on("rocky-9", "l4", asked);
         let mut lines: Vec<_> = ran.out.lines().collect();
         lines.retain(|line| {
             ["Choice", "whenever", "and nvcc", "enough", "has no toolkit"]
@@ -964,15 +950,7 @@ fn packages_that_came_later_do_not_break_older_releases() {
         "mxnet==1.9",
     ];
     let on = on.map(|release| {
-        let ran = run(&[
-            "plan",
-            "--os",
-            "ubuntu-22.04",
-            "--gpu",
-            "t4",
-            "--for",
-            release,
-        ]);
+        let ran = plan_on("ubuntu-22.04", "t4", &[release]);
         let all = commands(&ran);
         let install = all.lines().find(|line| line.contains("pip install"));
         install.map(str::to_owned).unwrap_or_default()
